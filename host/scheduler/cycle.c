@@ -111,8 +111,8 @@ int cycle_expand(struct cycle *c, uint32_t node, struct err *e)
 	return ret;
 }
 
-/* The n requests whose drafters are called next, and the arguments of these
- * calls. */
+/* The calls of drafters that are made next: cycle[i] is the request of call i,
+ * ask[i] has the arguments of the call. */
 struct calls {
 	struct cycle *cycle[ROWS_SEQUENCES];
 	struct drafter_ask ask[ROWS_SEQUENCES];

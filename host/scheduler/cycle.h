@@ -55,12 +55,12 @@ struct cycle {
 	struct build_limits limits;
 	struct build build; /* state of the builder that grows the tree */
 	/*
-	 * Pruning of the next pass, set by the method's `plan` or `grown`: the
-	 * exit predictor (a small model that scores tokens from the hidden
-	 * states of an early layer), which the method owns, and the pruning
-	 * options. At the exit layer (the last of the method's exit_layers) the
-	 * predictor chooses the rows that the later layers compute. If `exit`
-	 * is NULL, the later layers compute all rows.
+	 * Pruning of the next pass, set by the method's `plan` or `grown`.
+	 * exit: the exit predictor (a small model that scores tokens from the
+	 * hidden states of an early layer), which the method owns. prune: the
+	 * pruning options. At the exit layer (the last of the method's
+	 * exit_layers) the predictor chooses the rows that the later layers
+	 * compute. If `exit` is NULL, the later layers compute all rows.
 	 */
 	const struct exit_head *exit;
 	const struct prune_opts *prune;
@@ -76,9 +76,10 @@ struct cycle {
 	int32_t next; /* token drawn after the last accepted node */
 
 	/*
-	 * Drafting of the current tree: the duration, in the unit of cycle_now;
-	 * the part of the duration that was spent expanding nodes other than
-	 * the root; and the number of expanded nodes, including the root.
+	 * draft_time: duration of drafting the current tree, in the unit of
+	 * cycle_now. expand_time: the part of draft_time in which nodes other
+	 * than the root were expanded. expanded: number of expanded nodes,
+	 * including the root.
 	 */
 	uint64_t draft_time, expand_time;
 	uint32_t expanded;

@@ -178,8 +178,8 @@ struct method {
 	/* Default temperature; NULL means 0. */
 	double (*temperature)(const struct method_env *);
 	/*
-	 * Number of layers after which the method may prune rows. NULL if the
-	 * method never prunes.
+	 * Number of the first layers, which compute all rows; after them the
+	 * method may prune rows. NULL if the method never prunes.
 	 */
 	uint32_t (*exit_layers)(const struct method_env *);
 	/*

@@ -92,25 +92,25 @@ struct sample {
 	struct strbuf text;
 
 	/*
-	 * Statistics of the sample's n drawn tokens, including tokens before a
-	 * fork, computed from the model's own distribution, without the
-	 * sampling options: the sum of the log-probabilities; the sum of the
-	 * self-certainties (Kang et al., "Scalable best-of-N selection for
-	 * large language models via self-certainty", 2025: the KL divergence
-	 * from the uniform distribution); and the confidence of each token (Fu
-	 * et al., "Deep think with confidence", 2025: minus the mean
-	 * log-probability of the SAMPLES_CONFIDENCE likeliest tokens). See
-	 * host/text/certainty.h.
+	 * Statistics of the n tokens that the sample has drawn, including the
+	 * tokens before a fork. They are computed from the model's own
+	 * distribution, without the sampling options (host/text/certainty.h).
+	 * logprob: sum of the tokens' log-probabilities. certainty: sum of the
+	 * tokens' self-certainty, the KL divergence from the uniform
+	 * distribution (Kang et al., "Scalable best-of-N selection for large
+	 * language models via self-certainty", 2025). confidence: for each
+	 * token, minus the mean log-probability of the SAMPLES_CONFIDENCE
+	 * likeliest tokens (Fu et al., "Deep think with confidence", 2025).
 	 */
 	size_t n;
 	double logprob, certainty;
 	float *confidence; /* confidence of each of the n tokens */
 
 	/*
-	 * The steps of the sample: for each step, the index of its last token
-	 * among all tokens, and a score that the method sets (NAN until then).
-	 * When the text ends, the tokens after the last step become a step as
-	 * well.
+	 * The steps of the sample's text. step_end: for each step, the index of
+	 * its last token, counted from the first token of the prompt. score:
+	 * for each step, a score that the method sets; NAN until then. When the
+	 * text ends, the tokens after the last step become a step as well.
 	 */
 	uint32_t n_steps;
 	uint32_t *step_end;
@@ -237,8 +237,8 @@ int samples_add(struct samples *, uint32_t n, struct err *);
  * not have ended. Returns 0 or a negative errno. */
 int samples_fork(struct samples *, struct sample *from, uint64_t stream,
 	struct sample **out, struct err *);
-/* Cut a sample, unless its text is finished, and its early continuations. Frees
- * their cache slots. */
+/* Cut the early continuations of a sample, and also the sample itself unless
+ * its text is finished. Frees the cache slots of the samples that are cut. */
 void samples_cut(struct samples *, struct sample *);
 
 /*

@@ -1,8 +1,8 @@
 /*
- * The choice of the lanes of a pass; a lane is a request or a sample that is
- * being decoded. Lanes begin in the order of the list. When no cache slots are
- * left, the lanes at the end of the list wait, so that the lanes at the start
- * can finish and free their slots.
+ * Chooses the lanes of a pass; a lane is a request or a sample that is being
+ * decoded. Lanes begin in the order of the list. When no cache slots are left,
+ * the lanes at the end of the list wait, so that the lanes at the start can
+ * finish and free their slots.
  */
 #include "host/scheduler/scheduler.h"
 

@@ -1,6 +1,6 @@
 /*
- * A pass of lanes (sequences of a batch) whose method is a diffusion method
- * (host/scheduler/denoising.h).
+ * Runs a pass of lanes (sequences of a batch) whose method is a diffusion
+ * method (host/scheduler/denoising.h).
  *
  * All rows of a pass have the same kind of attention mask, and all rows that a
  * lane has planned must be in the same pass. So a planned lane waits until a

@@ -1,10 +1,10 @@
 /*
  * Speculative decoding with many lanes. A lane is a request or a sample that is
- * being decoded. The lane's sequence in the session is removed if its cache
- * slots are needed. Each lane has a drafter that receives only the tokens of
- * this lane. The trees of all lanes share the rows of a pass. A lane's tokens
- * do not depend on its tree: a better tree only saves passes
- * (host/scheduler/cycle.h).
+ * being decoded. While a lane is paused, its sequence in the session may be
+ * removed because other lanes need its cache slots. Each lane has a drafter
+ * that receives only the tokens of this lane. The trees of all lanes share the
+ * rows of a pass. A lane's tokens do not depend on its tree: a better tree only
+ * saves passes (host/scheduler/cycle.h).
  */
 #include "host/scheduler/scheduler.h"
 
@@ -21,8 +21,8 @@
 /* A place for one lane that drafts: a drafter and a cycle. When the lane ends,
  * another lane can use the place. */
 struct place {
-	/* drafters opened for this place; none for the first place, which uses
-	 * env->drafter */
+	/* the drafters that were opened for this place; empty for the first
+	 * place, which uses env->drafter */
 	struct drafters own;
 	struct cycle cycle;
 	/* the lane that uses the place; NULL if the place is free */

@@ -1,6 +1,6 @@
-/* A pass of the scheduler's lanes (requests or samples that are being decoded):
- * its rows, their logits, the walk down each lane's token tree, and the
- * accepted tokens. */
+/* Runs a pass of the scheduler's lanes (requests or samples that are being
+ * decoded): chooses the rows, computes their logits, walks down each lane's
+ * token tree, and keeps the accepted tokens. */
 #include "host/scheduler/scheduler.h"
 
 #include "base/clock.h"

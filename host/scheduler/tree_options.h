@@ -45,10 +45,10 @@ extern const struct opt_table tree_table;
 extern const struct opt_table *const tree_tables[];
 
 /*
- * The number of rows of the decode graph (the NPU graph for passes that
- * decode), and the depth of the largest tree. The decode graph has as many rows
- * as the largest tree. Options set both numbers; the defaults are TREE_ROWS or
- * TREE_ROWS_CPU rows, and TREE_DEPTH.
+ * tree_decode_rows returns the number of rows of the decode graph (the NPU
+ * graph for passes that decode), which has as many rows as the largest tree has
+ * nodes: --tree-rows, by default TREE_ROWS or TREE_ROWS_CPU. tree_depth returns
+ * the depth of the largest tree: --tree-depth, by default TREE_DEPTH.
  */
 uint32_t tree_decode_rows(const struct method_env *);
 uint32_t tree_depth(const struct method_env *);
