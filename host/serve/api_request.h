@@ -49,7 +49,7 @@ enum api_kind {
 /* Name of the member that has a request's prompts, such as "messages". */
 const char *api_prompt_name(enum api_kind);
 
-/* Upper limits of the numbers in a request. */
+/* Largest numbers and lengths that a request may have. */
 enum api_limits {
 	API_STOPS = 16, /* stop strings of a request */
 	/* Bytes of a stop string; answers repeat the string, so it must be
@@ -78,7 +78,7 @@ struct api_turn {
 	const char *role;
 	char *text;
 	const char *id; /* id of the tool call; in a result, id of its call */
-	size_t message; /* index of the message in the body */
+	size_t message; /* index of the turn's message in "messages" */
 };
 
 struct api_request {
@@ -125,8 +125,8 @@ struct api_request {
 	/* special: /tokenize recognizes, and /detokenize writes, special
 	 * tokens. bos: /tokenize adds the beginning-of-text token. */
 	bool special, bos;
-	/* For embeddings: how many values of each vector to send (0: all), and
-	 * whether to send the values as base64 of float32. */
+	/* For embeddings. dimensions: how many values of each vector to send
+	 * (0: all). base64: send the values as base64 of float32. */
 	int64_t dimensions;
 	bool base64;
 };

@@ -1,6 +1,6 @@
 /*
  * The server on D-Bus: other programs of the same user submit requests
- * (docs/dbus.md). A thread of its own, the bus thread, owns the D-Bus
+ * (docs/dbus.md). One thread of the server, the bus thread, owns the D-Bus
  * connection and sends all replies and signals. The engine that serves HTTP
  * requests also generates the texts for D-Bus clients (engine.h). Generated
  * text is not sent in messages: each request has a pipe, so that a slow or dead

@@ -38,9 +38,10 @@ enum {
 struct bus_value {
 	const char *name; /* NULL after the last property */
 	/* D-Bus type of the value: 's', 't' or 'u' as in D-Bus signatures; 'f':
-	 * the list server.findings, of type a(ssss) */
+	 * the list bus.findings (properties of this machine), of type
+	 * a(ssss) */
 	char type;
-	bool changes;     /* a signal reports changes of the value */
+	bool changes;     /* whether a signal reports changes of the value */
 	const char *text; /* the value for type 's' */
 	uint64_t number;  /* the value for types 't' and 'u' */
 };

@@ -176,8 +176,8 @@ static bool put_names(DBusMessageIter *out, const char *name)
 	return shut_in(out, &list, ok);
 }
 
-/* Returns the message if it is complete; otherwise releases it and returns
- * NULL. */
+/* Returns the message if `whole` is set (the message is complete); otherwise
+ * releases the message and returns NULL. */
 static DBusMessage *if_whole(DBusMessage *m, bool whole)
 {
 	if (whole || !m)

@@ -49,8 +49,8 @@ static void add_setting(char **list, size_t *n, const struct opt_values *v,
 	case OPT_CHOICE:
 		strbuf_addf(&s, "=%s", row->choices[*(const int *)at]);
 		break;
-	/* A flag has no value. Options with lists do not occur in the option
-	 * tables of the decoding methods. */
+	/* A flag has no value. library_tables has no options of the type
+	 * OPT_LIST. */
 	default:
 		break;
 	}
@@ -155,9 +155,9 @@ static int check_method(
 }
 
 /* Check that `draft` names only drafters or bundled draft models. Only the
- * operator of the server may set other values: the argument of a drafter names
- * a file or selects simulated drafts for measurements, and any other word is a
- * path. */
+ * operator of the server may set other values: the argument of a drafter (the
+ * text after a colon) names a file or selects simulated drafts for
+ * measurements, and a word that names no drafter is a path. */
 static int check_draft(const char *draft, struct fault *f)
 {
 	static const char *const bundled[] = { "model", "eagle" };
@@ -286,8 +286,8 @@ int engine_choose(char ***out, const struct engine_menu *m,
 		is_same(q->draft, m->own.draft) &&
 		!json_object_size(q->options))
 		return 0;
-	/* The options refer to their values as text until settings_of has
-	 * copied them. */
+	/* `v` points to the texts of the options, so this buffer must stay
+	 * valid until settings_of has copied them. */
 	room = texts = calloc(json_object_size(q->options) + 1, OPTION_ROOM);
 	if (!texts)
 		return fault_no_memory(f);

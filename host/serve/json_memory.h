@@ -1,5 +1,5 @@
 /*
- * Detection of failed allocations in Jansson. When memory is short, Jansson's
+ * Detects failed allocations in Jansson. When memory is short, Jansson's
  * functions for building JSON may omit a member without reporting an error, and
  * the server keeps running. So each thread has a flag that a failed allocation
  * sets; code that builds JSON checks the flag before the JSON is sent.

@@ -15,7 +15,8 @@ int response_refuse(struct fault *f, const char *param, const char *what)
 		f, 400, "invalid_value", param, "'%s' %s", param, what);
 }
 
-/* Whether the list, which ends with NULL, has the word; false for NULL. */
+/* Whether the list, which ends with NULL, has the word; false if `word` is
+ * NULL. */
 static bool is_one_of(const char *word, const char *const *list)
 {
 	while (*list && (!word || strcmp(word, *list)))

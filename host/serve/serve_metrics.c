@@ -279,9 +279,9 @@ static void print_head(const struct metric *m, struct strbuf *out)
 		m->help, m->name, type);
 }
 
-/* Begin a sample: print the sample's name and labels. The caller may add a
- * label and closes the brace. `part`, such as "_sum" or "", is appended to the
- * name of the metric. */
+/* Begin a line of the output (a Prometheus sample): print its name and labels.
+ * The caller may add a label and closes the brace. `part`, such as "_sum" or
+ * "", is appended to the name of the metric. */
 static void print_labels(const struct metric *m, const char *part,
 	const struct shown *v, struct strbuf *out)
 {

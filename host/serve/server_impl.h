@@ -52,7 +52,7 @@ struct client {
 	int fd;
 	bool answered; /* a request is complete and is being answered */
 	/* the server waits for the first request of the connection, or for the
-	 * rest of a request */
+	 * rest of a request that has begun */
 	bool begun;
 	/* at the last call of client_show_out, the request was not complete in
 	 * time */
@@ -69,12 +69,12 @@ enum {
 
 /*
  * A body of up to BODY_QUICK bytes is parsed and tokenized on the connection
- * thread, which takes at most about 10 ms. A larger body may take seconds,
- * during which the connection thread would serve no other client; so a
- * background thread (background.c) handles the request while its connection is
- * suspended. There are several background threads, so that one large body does
- * not delay all other large bodies. The number of threads bounds the memory in
- * use: tokenizing needs up to 100 bytes for each byte of the body.
+ * thread, in at most about 10 ms. A larger body may take seconds, during which
+ * the connection thread would serve no other client; so a background thread
+ * (background.c) handles the request while its connection is suspended. There
+ * are several background threads, so that one large body does not delay all
+ * other large bodies. The number of threads bounds the memory in use:
+ * tokenizing needs up to 100 bytes for each byte of the body.
  */
 #define BODY_QUICK         ((size_t)16 << 10)
 #define BACKGROUND_THREADS 4
@@ -105,8 +105,9 @@ struct server {
 	uint64_t began_ns;
 	int64_t created;         /* time of the start, in seconds since 1970 */
 	_Atomic uint64_t number; /* number of answers begun since the start */
-	/* For the connection thread only: the status codes that were sent, and
-	 * for each route the number of answers with each of these codes. */
+	/* For the connection thread only. status: the status codes that were
+	 * sent. answered[i][k]: number of answers of route i that had the code
+	 * status[k]. */
 	int status[STATUSES];
 	uint64_t answered[ROUTES_MAX][STATUSES];
 	atomic_bool ending; /* no new requests are accepted */
@@ -114,8 +115,9 @@ struct server {
 	/* Guarded by the lock: lists of all exchanges and all connections. */
 	struct exchange *first;
 	struct client *clients;
-	/* Numbers of clients that were dropped because they read nothing of
-	 * their answer for the time --idle, and because their request was not
+	/* dropped_unread: number of clients that were dropped because they read
+	 * nothing of their answer for the time --idle. dropped_incomplete:
+	 * number of clients that were dropped because their request was not
 	 * complete in time. */
 	uint64_t dropped_unread, dropped_incomplete;
 };
