@@ -13,10 +13,10 @@
 #include <string.h>
 
 /*
- * A regular expression for a number. Thousands are either all grouped by commas
- * or not grouped. A point is part of the number only if digits follow;
- * otherwise the point ends a sentence. A minus is a sign unless a number, word
- * or bracket ends directly before it.
+ * A regular expression for a number. Either commas separate all thousands, as
+ * in 1,234,567, or the number has no commas. A point is part of the number only
+ * if digits follow; otherwise the point ends a sentence. A minus is a sign
+ * unless a number, word or bracket ends directly before it.
  */
 #define NUMBER                                    \
 	"(?:(?<![\\w).])-)?"                      \
@@ -29,8 +29,8 @@
 
 /*
  * Replacements, applied in order, that reduce different spellings of the same
- * LaTeX to one. If an argument may be written with or without braces, the
- * pattern has two alternative groups.
+ * LaTeX to one. If the argument of a LaTeX command may be written with or
+ * without braces, the pattern has one group for each way to write it.
  */
 static const struct {
 	const char *pattern, *replacement;
@@ -51,8 +51,9 @@ static const struct {
 		"\\\\frac{${1}${2}}{${3}${4}}" },
 	{ "(?<![\\w})])\\\\frac\\{(\\d+)\\}\\{(\\d+)\\}", "$1/$2" },
 	{ "\\\\sqrt ?(\\w)", "\\\\sqrt{$1}" },
-	/* Remove a left side of one or two characters, such as "x =", if there
-	 * is only one equals sign. */
+	/* Remove the left side of an equation and the equals sign, such as
+	 * "x =", if the left side has one or two characters and the answer has
+	 * only one equals sign. */
 	{ "^ ?[^= ]{1,2} ?=(?!.*=)", "" },
 	/* Remove spaces, except those between two words. */
 	{ " (?!\\w)|(?<!\\w) ", "" },
@@ -146,8 +147,8 @@ static void put_number(struct part p, struct strbuf *out)
 
 /* ---- finding the answer in a text ---------------------------------------- */
 
-/* Find the last match of the form's pattern. A match that takes too many steps
- * counts as no match. */
+/* Find the last match of the form's pattern. A match that takes more than
+ * MATCH_STEPS steps counts as no match. */
 static bool last_match(
 	const struct answer_form *f, struct part text, struct part *out)
 {
@@ -170,8 +171,8 @@ static bool last_match(
 		*out = (struct part){ text.at + at[group],
 			at[group + 1] - at[group] };
 		from = at[1] > at[0] ? at[1] : at[1] + 1;
-		/* After a match without characters, skip to the start of the
-		 * next character. */
+		/* After an empty match, `from` may be inside a UTF-8 character.
+		 * Skip to the start of the next character. */
 		while (from < text.len &&
 			((unsigned char)text.at[from] & 0xc0) == 0x80)
 			from++;
@@ -211,14 +212,14 @@ static bool last_boxed(struct part text, struct part *out)
 	return found;
 }
 
-/* Append the contents of a box in the canonical spelling. If a replacement
+/* Append the contents of \boxed{...} in canonical form. If a replacement
  * fails, because memory is short or because it takes too many steps, sets
  * out->failed. */
 static void put_boxed(
 	const struct answer_form *f, struct part p, struct strbuf *out)
 {
-	/* Enough room: all replacements together less than quadruple the
-	 * length. */
+	/* This is enough: all replacements together make the text less than
+	 * four times as long. */
 	PCRE2_SIZE room = 4 * p.len + 64, len = p.len;
 	char *text = malloc(2 * room), *next = text ? text + room : NULL;
 	char *both = text;

@@ -39,7 +39,8 @@ void answer_form_close(struct answer_form *);
 /*
  * Append the answer of text[len] to *out. Returns true if the answer is not
  * empty. Returns false if there is no answer, or if memory ran out (out->failed
- * is set). A pattern that takes too many steps has no match.
+ * is set). If the search for a pattern takes too many backtracking steps, the
+ * text counts as having no answer.
  */
 bool answer_of(const struct answer_form *, const char *text, size_t len,
 	struct strbuf *out);

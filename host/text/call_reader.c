@@ -11,11 +11,13 @@
 
 enum {
 	START,
-	FREE,  /* state: in text, which the marker of a call may follow */
-	PLAIN, /* state: in text that no call follows */
-	SEEK,  /* state: in a call, before the brace that opens the call */
-	/* state: in a call, before the tool's name; the third quote opens the
-	 * name */
+	FREE,  /* state: in text; the marker of a call may follow */
+	PLAIN, /* state: in text; no call can follow */
+	/* state: after the marker or after the arguments of a call, before the
+	 * brace that opens the next call */
+	SEEK,
+	/* state: in a call, before the tool's name, which begins after the
+	 * third quote of the call */
 	HEAD,
 	NAME, /* state: in a call, in the tool's name */
 	/* state: in a call, after the tool's name and before the brace that
@@ -138,8 +140,8 @@ int call_reader_add(struct call_reader *r, int32_t id, const char *text,
 	ret = add_text(r, text, len, out);
 	/* A control token has no bytes, so add the string that the token stands
 	 * for. `text`, which is added first, is earlier text that was held back
-	 * because it might have been part of a stop string. In free text, only
-	 * the marker's token is replaced by its string. */
+	 * because it might have been part of a stop string. In the state FREE,
+	 * the only token whose string is added is the marker's token. */
 	for (unsigned i = 0; id >= 0 && i < r->tags.n && !ret; i++)
 		if (r->tags.id[i] == id &&
 			(r->state != FREE ||

@@ -15,19 +15,23 @@ enum tools_place {
 	TOOLS_IN_SYSTEM,
 	/* the list of tools precedes the text of the first user turn */
 	TOOLS_IN_FIRST_USER,
-	TOOLS_BEFORE_LAST_USER, /* the list of tools is outside of turns */
+	/* the list of tools is written between turns, directly before the last
+	 * user turn */
+	TOOLS_BEFORE_LAST_USER,
 };
 
 struct call_style {
-	/* Format of calls in the output; struct json_calls (json_nodes.h)
-	 * explains these members. `marker` is "" if calls cannot be
-	 * distinguished from text. */
+	/* Format of calls in the output. A call is `open`, the tool's name,
+	 * `middle`, the arguments and `close`. `marker` precedes the first
+	 * call; it is "" if calls cannot be distinguished from text. `again` is
+	 * between two calls; NULL: at most one call. */
 	const char *marker, *open, *middle, *close, *again;
 	/* substrings of marker, open, middle, close and again that are control
 	 * tokens in some vocabularies */
 	const char *tags[2];
 	/* whether calls are allowed only at the start of an answer */
 	bool at_start;
+	/* whether the calls are the elements of a JSON array */
 	bool array;
 
 	/* Format of the list of tools in the prompt. Each tool is written as
@@ -39,9 +43,9 @@ struct call_style {
 	/* Format of calls in the prompt: the text before the first call, before
 	 * each further call, and after the last call. With bare_calls, calls
 	 * are outside of assistant turns. If calls follow an answer's text,
-	 * answer_lead is written before this text. If the answer is given as
-	 * tokens, which include its calls, answer_end is written after the
-	 * tokens. */
+	 * answer_lead is written before the answer's text. If the answer is
+	 * given as tokens, which include its calls, answer_end is written after
+	 * the tokens. */
 	bool bare_calls;
 	const char *answer_lead, *answer_end;
 	const char *first, *next, *last;

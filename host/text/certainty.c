@@ -8,7 +8,8 @@
 void certainty_of(struct certainty *c, const float *logits, uint32_t n_vocab,
 	int32_t token, unsigned top)
 {
-	/* `largest` is in descending order */
+	/* the `top` largest logits so far, in descending order, and the least
+	 * of them (-INFINITY while there are fewer than `top`) */
 	float largest[CERTAINTY_TOP], least = -INFINITY;
 	unsigned n = 0;
 	/* Use double: the mean over a large vocabulary would be inexact in

@@ -186,9 +186,9 @@ int chat_role_of(const char *name)
 	return -1;
 }
 
-/* Check the positions of the turns. With ORDER_ALTERNATE, user and assistant
- * alternate after the system turn; for any other order the original templates
- * raise an exception. */
+/* Check that the family's template allows the order of the turns. With
+ * ORDER_ALTERNATE, user and assistant must alternate after the system turn; the
+ * original templates raise an exception if they do not. */
 static int check_order(const struct family *f, const struct chat_turn *turn,
 	size_t n, struct err *e)
 {
@@ -258,7 +258,8 @@ static void put_system(const struct family *f, const struct chat_turn *turn,
 	put(out, f->system_close);
 }
 
-/* Number of turns, including the first, that are written as one turn. */
+/* Number of turns that are written together as one turn: turn[0] and the
+ * following turns with `joins` set. */
 static size_t joined(const struct chat_turn *turn, size_t n)
 {
 	size_t i = 1;

@@ -33,8 +33,10 @@ enum chat_family {
 	/* Mistral with the Tekken tokenizer: no space before [/INST] nor
 	 * after [INST] */
 	CHAT_MISTRAL_TEKKEN,
-	CHAT_MISTRAL_V7,        /* Mistral v7: system turns have a marker */
-	CHAT_MISTRAL_V7_TEKKEN, /* like v7, but without spaces */
+	CHAT_MISTRAL_V7, /* Mistral v7: system turns have a marker */
+	/* like v7, but without a space after [SYSTEM_PROMPT], [INST] and
+	 * [/INST] */
+	CHAT_MISTRAL_V7_TEKKEN,
 	CHAT_FAMILY_COUNT
 };
 
@@ -47,11 +49,11 @@ enum chat_role {
 	CHAT_USER,
 	CHAT_ASSISTANT,
 	CHAT_ROLES,
-	/* for chat_format: write only the turn's text, without the template's
-	 * text around it */
+	/* a turn of which chat_format writes only the turn's own text, without
+	 * the template's text around the turn */
 	CHAT_BARE = CHAT_ROLES,
-	/* only for chat_plan (chat_tools.h), which replaces these roles by the
-	 * other roles */
+	/* A tool call and its result. These two roles are only for chat_plan
+	 * (chat_tools.h), which replaces them by the roles above. */
 	CHAT_CALL,
 	CHAT_RESULT
 };
@@ -85,10 +87,10 @@ struct chat_turn {
 /*
  * Write a conversation in the form that the model expects, up to the start of
  * the model's next answer. part[i] receives the position of turn i's text in
- * *out. Tokenize *out with TOKENIZE_SPECIAL and with these parts quoted;
- * otherwise a turn's text could contain the token that ends the turn. For a
- * turn with `written` set, part[i] is empty and marks where to insert the
- * turn's tokens.
+ * *out. Tokenize *out with TOKENIZE_SPECIAL, and give `part` to tokenize as the
+ * quoted spans, in which no control tokens are recognised; otherwise a turn's
+ * text could contain the token that ends the turn. For a turn with `written`
+ * set, part[i] is empty and marks where to insert the turn's tokens.
  *
  * The parts are in the order of the turns, except in mistral-v3 and
  * mistral-tekken, whose templates put the system turn into the last user turn.

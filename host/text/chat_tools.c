@@ -117,10 +117,10 @@ static bool has(const char *text, size_t len, const char *what)
 	return memmem(text, len, what, strlen(what)) != NULL;
 }
 
-/* A template of a known family may support no tools, or write calls in another
- * way: Qwen3-Coder's template writes calls as XML, and templates of later
- * Mistral versions mark the arguments with [ARGS]. Such templates get the plain
- * style. */
+/* A template of a known family may support no tools, or write calls in a format
+ * that none of the styles above has: Qwen3-Coder's template writes calls as
+ * XML, and templates of later Mistral versions mark the arguments with [ARGS].
+ * Such templates get the plain style. */
 const struct call_style *call_style_recognise(const char *text, size_t len)
 {
 	switch (chat_recognise(text, len)) {
@@ -398,8 +398,8 @@ int chat_tools_open(struct chat_tools **out, const struct call_style *style,
 			strbuf_addf(&text, "%s", style->tools_between);
 		put_tool(&r, i, style->indent, &text);
 	}
-	/* Set the pointers after the loop, because the buffer moved while it
-	 * grew. */
+	/* Set r.where[] only now, because where.data may have moved whenever
+	 * the buffer grew. */
 	for (size_t i = 0, at = 0; i < r.n && !where.failed; i++) {
 		r.where[i] = where.data + at;
 		at += strlen(where.data + at) + 1;

@@ -61,7 +61,9 @@ int detokenize(struct detokenizer *d, int32_t id, struct strbuf *out)
 		if (d->special)
 			put(d, s.data, s.len, out);
 	} else if (t->bpe) {
-		/* Output a character outside the byte alphabet unchanged. */
+		/* Each character of a BPE token stands for one byte, as in
+		 * GPT-2. Output a character that stands for no byte
+		 * unchanged. */
 		while (s.len) {
 			const unsigned char *p = (const unsigned char *)s.data;
 			int n = utf8_length(p, s.len);

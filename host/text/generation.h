@@ -2,7 +2,8 @@
  * A generation: the token sequence of one request (prompt and output), with the
  * state for sampling the next token and for delivering text while it is
  * generated. A generation stops at an end-of-text token, at a stop string, or
- * at a limit on the tokens. Decoding methods append tokens to the sequence.
+ * at a limit on the number of tokens. Decoding methods append tokens to the
+ * sequence.
  */
 #ifndef HOST_TEXT_GENERATION_H
 #define HOST_TEXT_GENERATION_H
@@ -121,18 +122,18 @@ int generation_open(struct generation **out, const struct generation_opts *,
 	const int32_t *prompt, size_t n_prompt, struct err *);
 void generation_close(struct generation *);
 
-/* Open another generation with the same options and prompt as the given one.
- * The new generation samples the same tokens from the same logits, but delivers
- * no text. */
+/* Open a second generation with the options and the prompt of the given one.
+ * If both get the same logits, both sample the same tokens. The second one
+ * delivers no text. */
 int generation_open_like(
 	struct generation **out, const struct generation *, struct err *);
 
 /*
  * Copy a generation with all its tokens and its withheld text. The copy
- * continues from the same position with the random numbers of `stream` and
- * delivers to `sink`. The copy uses the same sampler, which must outlive the
- * copy, and has no row of logits (gen_logits returns NULL). Returns 0 or
- * -ENOMEM.
+ * continues at the same position, draws its random numbers from the stream with
+ * the number `stream`, and delivers to `sink`. The copy uses the sampler of the
+ * original, which must outlive the copy, and has no row of logits (gen_logits
+ * returns NULL). Returns 0 or -ENOMEM.
  */
 int generation_fork(struct generation **out, const struct generation *,
 	uint64_t stream,

@@ -38,7 +38,7 @@ static void forget(struct history *h)
 	h->head = (struct history_head){ 0 };
 }
 
-/* Close the file and drop all records. */
+/* Close the file and forget all records that were read from it. */
 static void history_detach(struct history *h)
 {
 	forget(h);

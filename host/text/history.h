@@ -1,9 +1,9 @@
 /*
  * A history: earlier prompts and answers as token ids, in a file that several
- * processes may append to and read at the same time (docs/history.md; the
- * format is in history_format.h; "History database" in section 3.1 of the
- * sd.npu paper). Drafters use the history, but the history does not depend on
- * drafters.
+ * processes may append to and read at the same time. A record of the file has
+ * one prompt and its answer (see docs/history.md; the format is in
+ * history_format.h; "History database" in section 3.1 of the sd.npu paper).
+ * Drafters use the history, but the history does not depend on drafters.
  *
  * A record is either complete or absent: a record has a checksum, and is
  * appended by one write under a lock on the file. A writer that is killed can
@@ -15,10 +15,10 @@
  * the lock. Readers take no lock. Readers have the records that were complete
  * at the last history_refresh, even after the file was replaced.
  *
- * A file is refused if it has another vocabulary, if other users may read or
- * write it, or if it is not a regular file. A handle (struct history) may be
- * used by one thread at a time; several handles of one file are possible, even
- * in one process.
+ * A file is refused if its vocabulary is not the one that the caller gives, if
+ * other users may read or write the file, or if it is not a regular file. A
+ * handle (struct history) may be used by one thread at a time; several handles
+ * of one file are possible, even in one process.
  */
 #ifndef HOST_TEXT_HISTORY_H
 #define HOST_TEXT_HISTORY_H
@@ -101,7 +101,7 @@ uint32_t history_n_vocab(const struct history *);
  * would exceed max_bytes, the oldest records are removed, more than necessary,
  * to leave room for the next appends. The handle must be open for writing.
  *
- * Returns 0, -EFBIG if the records alone exceed the limit, -EINVAL for an id
+ * Returns 0, -EFBIG if the n records alone exceed max_bytes, -EINVAL for an id
  * outside the vocabulary or an empty record, -EBUSY if another writer holds the
  * lock for 10 seconds, or another negative errno. On failure no record is
  * appended, with one exception: if the disk becomes full or fails while records
@@ -112,7 +112,8 @@ int history_append(struct history *, const struct history_record *, size_t n,
 
 /* Limits for the records to keep; HISTORY_ALL keeps all records. */
 struct history_bound {
-	/* records: number of records to keep; bytes: size of the file */
+	/* records: maximum number of records to keep; bytes: maximum size of
+	 * the file afterwards */
 	uint64_t records, bytes;
 	int64_t since; /* records older than this time are not kept */
 };
@@ -139,7 +140,7 @@ struct history_stats {
 	uint32_t n_vocab;
 	/* numbers of the first and last record; 0 if there are no records */
 	uint64_t first, last;
-	/* times of records; 0 if there are no records */
+	/* smallest and largest time of a record; 0 if there are no records */
 	int64_t oldest, newest;
 };
 void history_stats(const struct history *, struct history_stats *out);

@@ -21,8 +21,8 @@ struct history_head {
 	uint32_t version;
 	uint32_t n_vocab;
 	uint64_t vocabulary; /* vocabulary_hash */
-	/* smallest number that a present or future record of the file can
-	 * have */
+	/* smallest record number (history_entry.number) that a present or
+	 * future record of the file can have */
 	uint64_t first;
 	uint64_t reserved[3];
 	uint64_t checksum; /* XXH64 hash of the preceding bytes of the head */

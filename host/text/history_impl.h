@@ -1,7 +1,7 @@
 /*
- * Private state of a history, for history*.c and for the test that reads
- * arbitrary bytes. history.c opens the file, reads changes of other processes
- * and returns records; history_scan.c finds the records in the file;
+ * Private state of a history, for history*.c and for the test that opens files
+ * of arbitrary bytes. history.c opens the file, reads changes of other
+ * processes and returns records; history_scan.c finds the records in the file;
  * history_write.c changes the file.
  */
 #ifndef HOST_TEXT_HISTORY_IMPL_H
@@ -69,7 +69,8 @@ int history_attach(struct history *, bool create, struct err *);
 /* Whether h->path still refers to the open file. */
 bool history_is_current(const struct history *);
 
-/* Load the current state of the open file. Returns 0 or a negative errno. */
+/* Find the records that were appended to the open file since the last call, and
+ * map them. Returns 0 or a negative errno. */
 int history_load(struct history *, struct err *);
 
 #endif

@@ -223,7 +223,7 @@ static int scan_head(struct history *h, struct err *e)
 
 /* Returns the next possible offset of a record, at or after `at`, that is not
  * in a hole of the file. Holes must be skipped without reading them, because a
- * sparse file can be far larger than its disk. */
+ * sparse file can be far larger than the disk that holds it. */
 static uint64_t after_hole(const struct history *h, uint64_t at)
 {
 	off_t data;

@@ -14,8 +14,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* A writer needs far less than this time to write and sync a file of usual
- * size. A process that holds the lock longer is stopped or hangs. */
+/* Time in ns after which a writer stops waiting for the lock. A file of usual
+ * size is written and synced in far less time, so the process that holds the
+ * lock is probably suspended or hangs. */
 #define LOCK_WAIT_NS 10000000000ull
 #define LOCK_NAP_NS  100000
 

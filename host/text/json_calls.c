@@ -14,8 +14,8 @@ static int add_calls(struct schema_reader *r, const struct json_calls *c,
 
 	if (!ret)
 		ret = schema_add_text(r, first, &part[1]);
-	/* The part of a call after the tool's name: the arguments, which fit
-	 * the tool's schema, and the end of the call. */
+	/* rest[i] describes a call of tool i from the arguments on: the
+	 * arguments, which fit the tool's schema, and then c->close. */
 	for (size_t i = 0; i < c->n && !ret; i++) {
 		r->root = c->schema[i];
 		strbuf_reset(&r->path);

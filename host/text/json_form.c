@@ -27,7 +27,8 @@ struct list {
  */
 struct within {
 	struct list ids, ends;
-	/* one bit per token, used instead of `ids` if there are many tokens */
+	/* one bit per token of the vocabulary, used instead of `ids` if many
+	 * tokens are allowed */
 	uint64_t *set;
 	bool known;
 };
@@ -40,8 +41,8 @@ struct json_form {
 	 * cells (json_alone) */
 	struct within *within;
 	uint32_t n_within;
-	/* tokens that end the value at after_cell and then continue the
-	 * enclosing value */
+	/* tokens that end the value of the cell after_cell and then continue
+	 * the enclosing value */
 	struct list after;
 	/* cell for which `after` was computed; JSON_FLOOR if `after` was not
 	 * computed yet */

@@ -36,20 +36,21 @@ struct json_tags {
 	unsigned n;
 };
 
-/* Open a form from nodes. The form takes ownership of the nodes, even if this
- * function fails. */
+/* Open a form from the nodes that describe the output (json_nodes.h). The form
+ * takes ownership of the nodes, even if this function fails. */
 int json_form_open_nodes(struct json_form **out, struct json_nodes *,
 	const struct json_tags *, const struct token_trie *, struct err *);
 void json_form_close(struct json_form *);
 
-/* The automaton: json_begin sets a place to the start of an output, and
- * json_is_over returns whether only an end-of-text token may follow. */
+/* Returns the form's automaton (json_machine.h). json_begin of this automaton
+ * sets a place to the start of an output, and json_is_over returns whether only
+ * an end-of-text token may follow a place. */
 struct json_machine *json_form_machine(struct json_form *);
 
 /*
  * Returns a copy of logits[n] in which the logit of each token that may not
- * follow is -infinity. The form owns the copy, which is valid until the next
- * call. NULL if memory ran out.
+ * follow `place` is -infinity. The form owns the copy, which is valid until the
+ * next call. Returns NULL if memory ran out.
  */
 const float *json_form_mask(struct json_form *, const struct json_front *place,
 	const float *logits, uint32_t n);

@@ -122,8 +122,8 @@ static void begin_leaf(struct json_machine *m, uint32_t leaf, uint8_t level,
 	switch (n->kind) {
 	case FORM_TEXT:
 		f.hi = (uint16_t)n->n;
-		/* Set the nesting level of the value that follows the
-		 * literal. */
+		/* If a value follows the literal, the frame needs the number
+		 * of open objects and arrays. */
 		if (n->n && m->nodes->name[n->first].node != JSON_NONE)
 			f.level = level;
 		machine_step_text(m, f, up, byte, out);

@@ -30,7 +30,8 @@
 /* State of a cell. The struct must have no padding, because frames are compared
  * as bytes. */
 struct json_frame {
-	uint32_t node; /* JSON_NONE for the whole text */
+	/* node that describes the value; JSON_NONE: outside of all values */
+	uint32_t node;
 	/* state within the value; its meaning depends on the kind of node */
 	uint8_t state;
 	/* In strings and keys, enum lex; elsewhere the length of the current
@@ -38,7 +39,8 @@ struct json_frame {
 	uint8_t lex;
 	uint8_t level; /* number of open objects and arrays */
 	uint8_t minus; /* whether the number begins with a minus */
-	/* range of the property names that begin with the bytes read so far */
+	/* In a key or literal: the names lo .. hi - 1 of the node are those
+	 * that begin with the bytes read so far. */
 	uint16_t lo, hi;
 	/* number of bytes of the property name or literal that have been
 	 * read */

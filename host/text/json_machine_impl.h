@@ -94,8 +94,8 @@ void machine_put(struct json_machine *, const struct json_frame *, uint32_t up,
 	struct json_front *out);
 void machine_put_space(struct json_machine *, struct json_frame, uint32_t up,
 	struct json_front *out);
-/* Begin a value of `node`. The given frame is that of the enclosing cell, which
- * expects a value. */
+/* Begin a value of `node`, whose first byte is `byte`. The given frame is that
+ * of the enclosing cell, which expects a value. */
 void machine_begin_value(struct json_machine *, const struct json_frame *,
 	uint32_t up, uint32_t node, unsigned char byte, struct json_front *out);
 void machine_end_value(
@@ -106,8 +106,8 @@ bool machine_fits(const struct json_machine *, uint32_t node, uint8_t level);
 
 /* ---- literals, strings and numbers: json_machine_words.c ---- */
 
-/* Narrow the range lo .. hi to the names whose next byte is `byte`. No name is
- * a prefix of another name. */
+/* Narrow the frame's range lo .. hi - 1 of names to those whose next byte is
+ * `byte`. No name is a prefix of another name. */
 void machine_narrow(
 	const struct json_machine *, struct json_frame *, unsigned char byte);
 bool machine_is_named(const struct json_machine *, const struct json_frame *);

@@ -77,8 +77,10 @@ static uint8_t hex_digit(struct json_frame *f, unsigned char byte)
 	if (digit < 0)
 		return BROKEN;
 	f->code = code;
-	/* Refuse a digit after which no valid character remains: the last zero
-	 * of \u0000, or a digit that cannot be in a low surrogate. */
+	/* Refuse a digit after which no valid character is possible: a digit
+	 * with which the second escape of a pair cannot be a low surrogate, a
+	 * digit with which the first escape is one, and the last zero of
+	 * \u0000. */
 	if (low &&
 		((f->lex == LOW1 && code != 0xd) ||
 			(f->lex == LOW1 + 1 && (code & 0xf) < 0xc)))

@@ -66,8 +66,9 @@ int schema_add_name(
 
 /* ---- data computed after all nodes were added ---------------------------- */
 
-/* Collect the leaves of a choice: its alternatives, down to those that are not
- * choices. Each leaf is collected once, even if references are circular. */
+/* Collect the leaves of a node: the leaves of all alternatives of a
+ * FORM_ONE_OF; any other node is a leaf itself. Each leaf is collected once,
+ * even if references are circular. */
 static int add_leaves(struct json_nodes *j, uint32_t node, unsigned char *seen)
 {
 	const struct json_node *n = &j->node[node];
@@ -98,8 +99,9 @@ static uint32_t higher(const struct json_nodes *j, uint32_t than, uint32_t node)
 	return h > than ? h : than;
 }
 
-/* Returns the height of a node (nesting levels of its smallest value), computed
- * from the current heights of its children. */
+/* Returns the height of a node (nesting levels of the least nested value that
+ * the node allows), computed from the current heights of the nodes to which
+ * this node refers. */
 static uint32_t height_of(const struct json_nodes *j, const struct json_node *n)
 {
 	uint32_t h = 0, least = JSON_NONE;
@@ -155,8 +157,8 @@ int schema_finish(struct schema_reader *r)
 	free(seen);
 	if (ret)
 		return -ENOMEM;
-	/* Begin with all heights "impossible", and lower them until nothing
-	 * changes. */
+	/* Begin with all heights infinite (JSON_NONE), and recompute them until
+	 * nothing changes. */
 	for (uint32_t i = 0; i < j->n; i++)
 		j->node[i].height = JSON_NONE;
 	while (changed) {

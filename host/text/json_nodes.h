@@ -20,7 +20,7 @@ struct err;
 #define JSON_LEVELS 32 /* maximum number of nested objects and arrays */
 /* maximum number of properties that the schema of an object names */
 #define JSON_PROPERTIES 64
-/* Unit of a number with bounds: one millionth. */
+/* The bounds of a FORM_NUMBER are stored in millionths. */
 #define JSON_MICRO 1000000
 
 enum form_kind {
@@ -44,22 +44,23 @@ struct json_node {
 	/* minimum and maximum number of characters of a STRING or items of an
 	 * ARRAY */
 	uint32_t min, max;
-	/* node of further properties or items; JSON_NONE if none are allowed */
+	/* node for the properties or items that are not in the range above;
+	 * JSON_NONE if no such properties or items are allowed */
 	uint32_t rest;
 	/* one bit for each name in the range: whether the property is
 	 * required */
 	uint64_t required;
 	int bounded;
 	int64_t lo, hi; /* bounds of a number; for FORM_NUMBER in millionths */
-	/* Range in json_nodes.leaf. For ONE_OF: its alternatives; in place of
-	 * an alternative that is a ONE_OF, the alternatives of this ONE_OF. For
-	 * other kinds: the node itself. */
+	/* Range in json_nodes.leaf. For other kinds than ONE_OF: the node
+	 * itself. For ONE_OF: the leaves of all its alternatives. */
 	uint32_t leaf, n_leaves;
-	/* number of nesting levels of the flattest value of the node */
+	/* nesting levels of the least nested value that the node allows;
+	 * JSON_NONE if every value would be infinitely nested */
 	uint32_t height;
 };
 
-/* A literal as it appears in the text. The literal of a property's name
+/* A literal as it appears in the output. The literal of a property's name
  * includes the closing quote, but not the opening quote. */
 struct json_name {
 	uint32_t at, len; /* range in json_nodes.text */

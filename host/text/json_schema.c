@@ -21,8 +21,9 @@ static const struct {
 	{ "object", OF_OBJECT } };
 
 /* Groups of keywords. NOTE: a keyword that does not restrict values. SHAPE: a
- * keyword that restricts the values of one type. A schema may not combine
- * keywords of some of the groups (read_object_schema). */
+ * keyword that restricts the values of one type. The table below has the
+ * keywords of the other groups. read_object_schema refuses a schema with
+ * keywords of groups that cannot be combined. */
 enum group { NOTE, SHAPE, TYPE, VALUES, CHOICE, POINTER };
 
 static const struct {
@@ -101,8 +102,8 @@ int schema_read_below(
 
 /* ---- references ---------------------------------------------------------- */
 
-/* Follow one step of a JSON Pointer (RFC 6901). Returns the value there, or
- * NULL. */
+/* Follow one step of a JSON Pointer (RFC 6901): returns the member or element
+ * of `at` that the step names, or NULL if there is none. */
 static json_t *step_into(json_t *at, char *step)
 {
 	char *to = step, *end;

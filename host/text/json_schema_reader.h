@@ -47,14 +47,14 @@ struct schema_reader {
 
 int schema_add_node(struct schema_reader *, enum form_kind, uint32_t *out);
 int schema_add_kid(struct schema_reader *, uint32_t node);
-/* Add a literal. schema_add_literal adds `text`. schema_add_name adds `value`
- * in the form in which jansson writes it, without the first `skip` bytes. */
+/* Add a literal. schema_add_literal adds `text`. schema_add_name writes `value`
+ * as JSON and adds this JSON text without its first `skip` bytes. */
 int schema_add_literal(struct schema_reader *, const char *text, uint32_t node);
 int schema_add_name(
 	struct schema_reader *, json_t *value, size_t skip, uint32_t node);
 
-/* Compute the members of the nodes that depend on other nodes, after all nodes
- * have been read. */
+/* Compute the members of the nodes that depend on other nodes (leaf, n_leaves
+ * and height), after all nodes have been read. */
 int schema_finish(struct schema_reader *);
 
 /* ---- the path, and reading a schema: json_schema.c ----------------------- */

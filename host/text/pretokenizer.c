@@ -91,8 +91,9 @@
 
 /*
  * The rule of each pre-tokenizer. `default` is for files that name no
- * pre-tokenizer. Names with the same rule share an entry; the flags are those
- * of the models with these names.
+ * pre-tokenizer. Names with the same rule share an entry. The two flags at the
+ * end of an entry are ignore_merges and add_bos; the models with these names
+ * require them.
  */
 static const struct pretokenizer table[] = {
 	{ "default",
@@ -118,9 +119,9 @@ static const struct pretokenizer table[] = {
 			"\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}"
 			"\\x{3000}-\\x{3002}]+",
 			/* The look-behind lets a match begin only at the first
-			 * space of a run. The look-behind changes no result,
-			 * but a search that fails is not repeated from each
-			 * space. */
+			 * space of a run of spaces. The result is the same
+			 * without the look-behind, but a search that fails
+			 * would be repeated from each space of the run. */
 			"(?<![" WS "])[" WS "]++$", CJK_DEEPSEEK, "\\p{N}+" } },
 	{ "deepseek-coder",
 		{ "[\\r\\n]", "[" WS "]?\\p{L}+", "[" WS "]?\\p{P}+",
@@ -234,9 +235,10 @@ int split_open(struct split_run **out)
 	if (r->stack)
 		pcre2_jit_stack_assign(r->context, NULL, r->stack);
 	/*
-	 * Remove PCRE2's limits, which count characters: a word may have
-	 * millions of characters. Removing the limits is safe, because all
-	 * patterns are built in and take linear time.
+	 * Remove PCRE2's limits on the number of steps and on the depth of a
+	 * match: both grow with the length of a word, which may be millions of
+	 * characters. Removing the limits is safe, because all patterns are
+	 * built in and take linear time.
 	 */
 	pcre2_set_match_limit(r->context, UINT32_MAX);
 	pcre2_set_depth_limit(r->context, UINT32_MAX);

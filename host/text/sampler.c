@@ -267,14 +267,14 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 	/*
 	 * Keep the smallest set of most likely tokens whose probabilities reach
 	 * p (Holtzman et al., "The curious case of neural text degeneration",
-	 * 2020). Tokens whose probability is below (1 - p) / n cannot be in
+	 * 2020). Tokens whose probability is below (1 - p) / s->n cannot be in
 	 * this set: the sum of such probabilities is less than 1 - p, so the
 	 * other tokens reach p alone. Without these tokens the list is short
 	 * enough to sort.
 	 */
 	if (p < 1) {
-		/* Use half of (1 - p) / n, so that a rounding error in the sum
-		 * cannot remove a token of the set. */
+		/* Use half of (1 - p) / s->n, so that a rounding error in the
+		 * sum cannot remove a token of the set. */
 		keep_weight(s, (1 - p) * sum / s->n / 2);
 		qsort(s->cand, s->n, sizeof(*s->cand), compare);
 		while (n < s->n && reached < p * sum)
@@ -282,8 +282,8 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 		s->n = n;
 	}
 	if (o->min_p > 0)
-		/* The likeliest token has the weight 1, so the weights are
-		 * relative to it. */
+		/* The likeliest token has the weight 1, so each weight is the
+		 * probability relative to that of the likeliest token. */
 		keep_weight(s, o->min_p);
 	sum = weigh(s, max, o->temperature);
 

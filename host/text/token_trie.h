@@ -1,6 +1,7 @@
 /*
  * A trie of the bytes of all tokens of a vocabulary, used to find the tokens
- * that may follow: if a prefix is not allowed, its whole subtree is skipped.
+ * that may follow an output of a required form (json_form.h): if the bytes up
+ * to a node are not allowed, the whole subtree of the node is skipped.
  * The bytes of a token are the bytes that it appends in the middle of a text,
  * including its leading space. Control tokens have no bytes and are not in the
  * trie. The trie is read-only once open; any thread may use the trie.

@@ -128,8 +128,9 @@ static int load_add(const struct gguf *g, const char *key, const char *id_key,
 	return 0;
 }
 
-/* In Phi-3, special tokens remove the white space that follows them. The file
- * has no flag for this behaviour, so the function checks the model's name. */
+/* In Phi-3, special tokens other than those in but[] remove the white space
+ * that follows them. The file has no flag for this behaviour, so the function
+ * checks the model's name. */
 static int mark_rstrip(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	static const char *const but[] = { "<unk>", "<s>", "<|endoftext|>" };
@@ -283,8 +284,9 @@ int tok_emit_word(struct tok_run *r, const char *word)
 
 		if (token)
 			ret = token_list_add(r->out, s->piece);
-		/* The symbol is not a token, so each of its bytes becomes a
-		 * separate token, or the unknown token. */
+		/* If the symbol is not a token, append the token of each of its
+		 * bytes, or the unknown token if no token stands for the
+		 * byte. */
 		for (uint32_t k = 0; !token && !ret && k < s->len; k++) {
 			unsigned char byte = (unsigned char)word[s->at + k];
 			int32_t id = r->tok->byte_piece[byte];

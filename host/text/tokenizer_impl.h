@@ -75,8 +75,8 @@ struct specials {
 		const char *text;
 		uint32_t len;
 		int32_t id;
-		/* sorted by bytes, so that texts with the same prefix are
-		 * adjacent */
+		/* the tokens, sorted by the bytes of their texts, so that texts
+		 * with the same prefix are adjacent */
 	} * at;
 	/* texts that start with byte c are at [first[c], first[c + 1]) */
 	uint32_t first[257];
@@ -113,7 +113,8 @@ struct tokenizer {
 	/* user: tokens that are always recognised in the text. special: tokens
 	 * that are recognised only with TOKENIZE_SPECIAL. */
 	struct specials user, special;
-	/* ids of these special tokens; -1 if there is none */
+	/* ids of the tokens BOS, EOS, end of turn, end of message and unknown;
+	 * -1 for a token that the vocabulary does not have */
 	int32_t bos, eos, eot, eom, unk;
 	bool add_bos, add_eos;
 };
