@@ -24,8 +24,9 @@
  * matrix. The layer attends to positions 1 to i; position 0 has no row. For
  * cached tokens g is the target's state after its final norm (draft_put_state).
  * For rows of a drafted tree the target has computed no states, so g is the
- * head's own s of the parent row. The head is trained with several steps of its
- * own predictions (training-time test of EAGLE-3; HASS, Zhang et al., 2024).
+ * head's own s of the parent row. In training, too, the head computes several
+ * steps from its own states s (training-time test of EAGLE-3; HASS, Zhang et
+ * al., 2024).
  */
 #ifndef HOST_DRAFT_DRAFT_MODEL_H
 #define HOST_DRAFT_DRAFT_MODEL_H

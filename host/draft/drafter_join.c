@@ -41,9 +41,10 @@ struct weight {
 	double promised, kept;
 };
 
-/* The candidates that the other parts have at a node: none (ALONE), the same
- * best candidate (SHARED), or only other candidates (DISPUTED). A part has one
- * weight for each of these three cases. */
+/* The candidates of the other parts at a node where a part has candidates. The
+ * other parts have none (ALONE), one of them has the same best candidate
+ * (SHARED), or all their best candidates are different tokens (DISPUTED). A
+ * part has one weight for each of these three cases. */
 enum support { ALONE, SHARED, DISPUTED, SUPPORTS };
 
 enum state { UNEXPANDED, REQUESTED, EXPANDED };

@@ -12,10 +12,10 @@
  * w_i is learned from the accepted tokens by expectation maximization, one
  * token at a time (Cappe and Moulines, 2009). For an accepted token x, part i
  * is credited with w_i q_i(x) / p(x); w_i is the sum of these credits divided
- * by the sum of the part's probabilities. Each part has three weights:
- * for nodes where only this part has candidates, for nodes where another part
- * has the same best candidate, and for nodes where the other parts have only
- * different candidates.
+ * by the sum of q_i over all candidates of the part at the same nodes. Each
+ * part has three weights: for nodes where only this part has candidates, for
+ * nodes where the best candidate of another part is the same token, and for
+ * nodes where the best candidates of all other parts are different tokens.
  *
  * Parts that search text (drafter.searched) are called first. At nodes where
  * their pooled probabilities add up to 0.9 or more, the parts that run a model

@@ -53,10 +53,11 @@ struct rest {
 	/* number of tokens of the current sequence; 0 before the first
 	 * take() */
 	size_t n;
-	/* The hits (suffixes in the store that begin with the match), sorted.
-	 * span: length of the match. found: number of hits. found_first: index
-	 * of the first hit in store.suffix. hits: number of hits that are
-	 * used. */
+	/* The match is the longest suffix of the sequence that occurs in the
+	 * store. The hits are the store's suffixes that begin with the match;
+	 * they are adjacent in store.suffix. span: length of the match. found:
+	 * number of hits. found_first: index of the first hit in store.suffix.
+	 * hits: number of hits that are used. */
 	uint32_t span;
 	size_t found, found_first;
 	uint32_t hits;

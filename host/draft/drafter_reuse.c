@@ -17,8 +17,9 @@
 
 /* Limits, in the symbols of drafter_reuse.h. PATHS: number of paths kept per
  * tree, without opts.checked. SHIFT: greatest tried difference between gamma
- * and delta + 1. PATHS and SHIFT were tuned on the benchmark's long tasks:
- * larger values add guesses that are seldom accepted. */
+ * and delta + 1. PATHS and SHIFT were tuned on the bundled tasks with long
+ * prompts (flash/models/tasks/..-long.jsonl): larger values add guesses that
+ * are seldom accepted. */
 #define PATHS 3
 #define SHIFT 3
 

@@ -17,7 +17,8 @@
 
 static const char *const places[] = { "host", "device", NULL };
 
-/* The words of --draft: one for each kind that has a name. */
+/* Set *w to word number i of --draft: the kinds' names are the words. Returns
+ * false if there are no more than i words. */
 static bool draft_word(size_t i, struct opt_word *w)
 {
 	const struct draft_kind *const *k = draft_kinds;
@@ -283,8 +284,8 @@ static int join(struct drafter *all, const struct drafter *each, unsigned n,
 	return 0;
 }
 
-/* Open the drafters that need the prompt's continuation (needs_text), or the
- * drafters that do not need it. */
+/* With need_text, open the drafters that need the prompt's continuation
+ * (draft_kind.needs_text); otherwise open all other drafters. */
 static int open_parts(struct drafting *d, bool need_text, struct err *e)
 {
 	int ret = 0;

@@ -22,7 +22,9 @@ struct lookup_chain {
 
 struct lookup {
 	void *arg;
-	struct search_work *work; /* as in struct source */
+	/* find() counts its searches here. The caller reads the counts and
+	 * resets them to 0. */
+	struct search_work *work;
 	/*
 	 * Look up the chain after text[n], n >= 1. The first `same` tokens are
 	 * equal to the first tokens of the previous call's text. On entry *c

@@ -1,8 +1,9 @@
 #include "host/draft/reliance.h"
 
-/* Weights, as sums of the shares of guesses (reliance.h). PRIOR: weight of the
- * prior. MEMORY: maximum weight of the recorded outcomes; above this weight,
- * older outcomes lose influence. */
+/* PRIOR: value of `promised` (the sum of the shares of guesses) with which each
+ * class starts; a larger value makes the prior factor last longer. MEMORY:
+ * maximum of `promised`; if the sum exceeds it, `promised` and `kept` are
+ * scaled down, so older guesses lose influence. */
 #define PRIOR  4.0
 #define MEMORY 256.0
 

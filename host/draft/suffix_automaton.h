@@ -8,7 +8,7 @@
  * To find the longest suffix of given tokens that occurs in the automaton,
  * follow the edges token by token; when a state has no edge for the next token,
  * follow suffix links until a state has one. N tokens need up to 2 N - 1
- * states; texts take up to about 60 bytes per token.
+ * states; an automaton takes up to about 60 bytes per token of natural text.
  *
  * An automaton of kind SUFFIX_TEXT holds one sequence that grows, and stores
  * where each substring first ended. An automaton of kind SUFFIX_HISTORY holds

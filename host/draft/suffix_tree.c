@@ -153,13 +153,13 @@ static void link_last(struct suffix_tree *t, uint32_t parent, uint32_t node)
 }
 
 /*
- * Move a child to the front of its ring if it may be worth listing (at least 1
- * / SUFFIX_RARE of the parent's count). The parent's count also includes live
- * suffixes that end within the parent's label, and these suffixes are in no
- * child. So a child needs only half of the share of the count that makes it
- * worth listing. Half is enough as long as these live suffixes are at most half
- * of the parent's count. If they are more than half, the parent has fewer than
- * WALK children, and the order of the children does not matter.
+ * Move a child to the front of its ring if the child's count is at least 1 / (2
+ * * SUFFIX_RARE) of the parent's count. Children are listed from twice this
+ * share on, but of a smaller count: p->count also includes live suffixes that
+ * end within the parent's label, which do not count when children are listed.
+ * Half of the share is right as long as these suffixes are at most half of
+ * p->count. If they are more than half, the parent has fewer than WALK
+ * children, and the order of the children does not matter.
  */
 static void advance(struct suffix_tree *t, uint32_t node)
 {

@@ -72,9 +72,9 @@ struct suffix_place {
 bool suffix_tree_step(
 	const struct suffix_tree *, struct suffix_place *, int32_t token);
 
-/* Number of occurrences of the string that are followed by another token, or
- * that end a completed sequence. An occurrence at the end of the live sequence
- * is not counted yet. */
+/* Number of occurrences of the string that are followed by a token, or that end
+ * a completed sequence. An occurrence at the end of the live sequence is not
+ * counted yet. */
 uint32_t suffix_tree_count(
 	const struct suffix_tree *, const struct suffix_place *);
 
