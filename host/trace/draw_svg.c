@@ -14,7 +14,7 @@
 #define ROW   14.0 /* height of one nesting level of a track */
 #define GAP   6.0  /* vertical gap between tracks */
 #define TOP   46.0
-#define TICKS 10 /* maximum number of ticks */
+#define TICKS 10 /* maximum number of ticks on the time axis */
 /* slices are merged if the gap between them is narrower than this number of
  * pixels */
 #define MERGED 0.1

@@ -18,7 +18,8 @@ struct proto_in {
 
 struct proto_field {
 	uint32_t number;
-	/* the value of a number, or the number of bytes */
+	/* the value of a numeric field, or the number of bytes in a string or
+	 * nested message */
 	uint64_t value;
 	/* contents of a field that is a string or a nested message */
 	struct proto_in bytes;

@@ -70,8 +70,8 @@ static uint8_t *put_body(
 	at = put_field(at, PF_TRACK_UUID, track_uuid);
 	if (v->type == TRACE_COUNT)
 		return put_field(at, PF_COUNTER_VALUE, v->arg[0]);
-	/* Omit an argument whose value is 0: readers assume 0 for a missing
-	 * argument. */
+	/* Omit an argument whose value is 0: timeline_arg returns 0 for a
+	 * missing argument. */
 	for (uint32_t i = 0, k = v->first;
 		i < v->n && k < TRACE_ARGS && named[k]; i++, k++) {
 		uint8_t *begun;

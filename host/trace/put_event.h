@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* number of the first name that trace_text adds; smaller numbers are those of
- * enum trace_name, plus 1 */
+/* number of the first name that trace_text adds; the names of enum trace_name
+ * have the numbers from 1 on (name_iid) */
 #define TEXT_IID 1000
 _Static_assert(TRACE_NAMES < TEXT_IID, "each name has a number");
 

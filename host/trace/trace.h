@@ -172,8 +172,8 @@ struct trace_event {
 	uint32_t lane; /* less than TRACE_LANES */
 	/* time in ns; in ps on the tracks of the simulated phone */
 	uint64_t at;
-	/* index of the first argument in the list of argument names of this
-	 * event (trace_what), and number of arguments */
+	/* first: index of arg[0]'s name in the event's list of argument names
+	 * (trace_what). n: number of arguments. */
 	uint32_t first, n;
 	uint64_t arg[TRACE_ARGS];
 	/* number of a name (trace_text) that is used instead of `name`; 0 if
@@ -201,8 +201,8 @@ int trace_close(struct trace *, struct err *);
 
 void trace_emit(struct trace *, const struct trace_event *);
 
-/* A thread that holds the lock of the trace records any number of events with
- * trace_emit_held. */
+/* trace_lock returns the lock of the trace. A thread that holds this lock
+ * records events with trace_emit_held, which does not lock. */
 pthread_mutex_t *trace_lock(struct trace *);
 void trace_emit_held(struct trace *, const struct trace_event *);
 
