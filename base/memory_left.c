@@ -8,7 +8,8 @@
 #include <string.h>
 
 #define PATH_ROOM 512
-/* most bytes read from a file; memory.stat has about 2 KB */
+/* maximum number of bytes that are read from a file; memory.stat has about 2
+ * KB */
 #define TEXT_ROOM 16384
 
 /* The number after `word` in a line that begins with `word`, 0 if there is no

@@ -316,7 +316,8 @@ static int set_size(
 	uint64_t v;
 
 	for (size_t i = 0; o->words && o->words(i, &w); i++)
-		/* `text` is a special word that stands for a size */
+		/* If `text` is a special word, store the size that it stands
+		 * for. */
 		if (!strcmp(w.word, text)) {
 			*(uint64_t *)o->value = w.size;
 			return 0;
