@@ -17,6 +17,7 @@ struct cutter {
 	const struct image_extent *x;
 	int fd;
 	uint8_t *step; /* [STEP] */
+	/* checksums of the old extent and of the current new extent */
 	struct image_sum *whole, *own;
 	uint64_t summed; /* number of bytes added to the checksum `whole` */
 };
@@ -30,8 +31,9 @@ static int cannot(const struct cutter *c, int code, struct err *e)
 		image_path(c->image));
 }
 
-/* Read the bytes [from, to) of the extent and add them to both checksums.
- * `from` is a multiple of a page. */
+/* Read the bytes [from, to) of the old extent, and add them to the checksum
+ * `own` and, if they were not added before, to `whole`. `from` is a multiple of
+ * a page. */
 static int sum_up(struct cutter *c, uint64_t from, uint64_t to, struct err *e)
 {
 	while (from < to) {

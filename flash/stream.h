@@ -40,20 +40,20 @@ struct stream;
 /* bytes of a read, used if stream_tune has no result */
 #define STREAM_BLOCK_DEFAULT ((size_t)1 << 20)
 #define STREAM_DEPTH_DEFAULT \
-	8 /* used if not all reads of an extent are in flight at once */
+	8 /* number of reads in flight; stream_opts.depth tells when */
 
 struct stream_opts {
 	/* Bytes of a read, a multiple of IMAGE_PAGE. 0 means the fastest size
 	 * according to stream_tune, or a larger size if more than
 	 * STREAM_DEPTH_MAX reads would be needed. */
 	size_t block;
-	/* Number of reads in flight. 0 means that all reads of all extents that
-	 * were begun are in flight, at most STREAM_DEPTH_MAX. Flash is then
-	 * busy until all these extents have been read, even if the caller
-	 * computes meanwhile. 0 means STREAM_DEPTH_DEFAULT if io_uring reads
-	 * through the page cache, because each read then occupies a kernel
-	 * thread, or if the image has zstd extents, because each read then
-	 * needs memory for the compressed bytes. */
+	/* Number of reads in flight. With 0, all reads of all extents that were
+	 * begun are in flight, at most STREAM_DEPTH_MAX. Flash is then busy
+	 * until all these extents have been read, even if the caller computes
+	 * meanwhile. Two exceptions: 0 means STREAM_DEPTH_DEFAULT if io_uring
+	 * reads through the page cache, because each read then occupies a
+	 * kernel thread, and if the image has zstd extents, because each read
+	 * then needs memory for the compressed bytes. */
 	unsigned depth;
 	bool buffered; /* do not use O_DIRECT */
 	bool threaded; /* do not use io_uring */
@@ -78,7 +78,7 @@ int stream_open(struct stream **out, const struct image *,
  * Cancel reads in flight and wait for them, so that nothing writes to the slots
  * afterwards. Returns false if a read did not complete within 5 s. The stream's
  * memory is then not freed, and the memory of the slots must stay mapped,
- * because the read may still write to it.
+ * because the read may still write to a slot.
  */
 bool stream_close(struct stream *);
 

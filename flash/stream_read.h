@@ -46,9 +46,9 @@ struct reader_ops {
 	/* Cancel a block. `take` still returns the block, completed or with
 	 * -ECANCELED. */
 	void (*cancel)(struct reader *, struct block *);
-	/* Free the reader. Blocks that are still in flight are never returned.
-	 * If `abandon` is set, the memory that these blocks use is not freed.
-	 */
+	/* Close the reader, which then returns no more blocks. Set `abandon` if
+	 * blocks are still in flight: the reader is then not freed, because the
+	 * kernel or the reading thread still uses it. */
 	void (*close)(struct reader *, bool abandon);
 };
 
