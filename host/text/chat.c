@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define DS_USER "<\xef\xbd\x9cUser\xef\xbd\x9c>" /* U+FF5C for the bars */
+/* markers of DeepSeek's templates, with U+FF5C as vertical bars */
+#define DS_USER "<\xef\xbd\x9cUser\xef\xbd\x9c>"
 #define DS_ASSISTANT    \
 	"<\xef\xbd\x9c" \
 	"Assistant\xef\xbd\x9c>"

@@ -22,7 +22,7 @@ enum chat_family {
 	CHAT_CHATML,
 	CHAT_LLAMA2,
 	CHAT_LLAMA3,
-	/* no system turn; no space before the text of an answer */
+	/* Mistral without spaces before [INST] and before an answer's text */
 	CHAT_MISTRAL,
 	CHAT_GEMMA,
 	CHAT_PHI3,

@@ -20,7 +20,7 @@ struct history_head {
 	char magic[8];
 	uint32_t version;
 	uint32_t n_vocab;
-	uint64_t vocabulary; /* vocabulary_hash */
+	uint64_t vocabulary; /* result of vocabulary_hash */
 	/* smallest record number (history_entry.number) that a present or
 	 * future record of the file can have */
 	uint64_t first;

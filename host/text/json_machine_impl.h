@@ -35,7 +35,10 @@ enum object_state {
 	KEY_DUE
 };
 enum array_state { ARRAY_OPENED, ITEM_DUE, ITEM_AFTER };
-/* A number may end in the states ZERO, WHOLE, PART and POWER. */
+/* What was read last of a number: at most the minus (SIGN), the point, the e of
+ * the exponent, the sign of the exponent, a 0 as the first digit (ZERO), or a
+ * digit of another integer part (WHOLE), of the fraction (PART) or of the
+ * exponent (POWER). The number may end in the last four states. */
 enum number_state {
 	SIGN,
 	POINT,

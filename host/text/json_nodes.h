@@ -108,7 +108,7 @@ struct json_calls {
 	const char *marker, *open, *middle, *close, *again;
 	bool array;
 	bool one;                /* whether to allow at most one call */
-	const char *const *name; /* [n] */
+	const char *const *name; /* [n] names of the tools */
 	json_t *const *schema;   /* [n] schemas of the arguments */
 	/* [n] place of each schema in the request, for error messages */
 	const char *const *where;

@@ -38,7 +38,7 @@ struct sampler {
 	float *logit;
 	/* [n_vocab] one bit per token: the token has already been penalised */
 	uint64_t *seen;
-	struct candidate *cand; /* [n_vocab] */
+	struct candidate *cand; /* [n] memory for n_vocab candidates */
 	uint32_t n;             /* number of remaining candidates */
 };
 

@@ -36,7 +36,7 @@ static size_t word_length(const char *text, size_t len)
 	return next ? (size_t)(next - text) : len;
 }
 
-/* Whether a token of this type can be the result of a merge. A control token
+/* Whether the token's type allows it as the result of a merge. A control token
  * cannot be the result of a merge: in a text, characters such as "<s>" are
  * ordinary text. */
 static bool mergeable(const struct tokenizer *t, int32_t id)

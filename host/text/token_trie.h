@@ -23,7 +23,7 @@ struct trie_node {
 	uint32_t skip;
 	/* index in trie.id of the first token whose bytes end at this node */
 	uint32_t first;
-	uint16_t n; /* number of these tokens */
+	uint16_t n; /* number of tokens whose bytes end at this node */
 	uint8_t byte;
 	/* number of bytes on the path from the root to this node */
 	uint8_t depth;
