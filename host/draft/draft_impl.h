@@ -62,11 +62,14 @@ struct draft_model {
 	/* one owned allocation that contains all arrays from x to scratch, and
 	 * q8 */
 	float *activations;
-	float *x, *h; /* [PASS_ROWS][n_embd] */
+	/* [PASS_ROWS][n_embd] x: the residual stream. h: input or output of a
+	 * matrix. */
+	float *x, *h;
 	/* [PASS_ROWS][2 * n_embd] inputs of fc, the first matrix of an EAGLE
 	 * head */
 	float *pair;
-	float *q, *seen;  /* [PASS_ROWS][q_dim] */
+	/* [PASS_ROWS][q_dim] the queries, and the results of attention */
+	float *q, *seen;
 	float *k, *v;     /* [PASS_ROWS][kv_dim] */
 	float *gate, *up; /* [PASS_ROWS][n_ff] */
 	float *cos, *sin; /* [PASS_ROWS][n_rot/2] */

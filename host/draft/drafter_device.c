@@ -28,7 +28,7 @@ struct draft_session {
 	float *logits; /* [batch][n_vocab] */
 	/* number of rows of the pass that is being prepared or was run last */
 	uint32_t rows;
-	struct row *row; /* [max_rows] */
+	struct row *row; /* [max_rows] the rows of this pass */
 };
 
 /* The drafter of one request. */
@@ -39,7 +39,7 @@ struct device {
 	int32_t *text;
 	uint32_t n;
 	struct guesses found;
-	uint32_t *path; /* [context] */
+	uint32_t *path; /* [context] memory for guesses_follow */
 	/*
 	 * For expand_all: `done` nodes are already expanded. The next pass
 	 * expands `fit` more nodes, whose rows in the pass begin at row
@@ -282,9 +282,9 @@ static uint32_t mark_up(struct guesses *g, int32_t row, uint32_t mark)
 }
 
 /*
- * Returns how many of the n nodes (a prefix of node[]) fit into the pass that
- * is being prepared, together with all their ancestors and the uncached end of
- * the text. Marks the rows of the ancestors as CHOSEN.
+ * Returns how many of the n nodes, from node[0] on, fit into the pass that is
+ * being prepared, together with all their ancestors and the uncached end of the
+ * text. Marks the rows of the ancestors as CHOSEN.
  */
 static uint32_t choose(
 	struct device *d, struct tree *t, const uint32_t *node, uint32_t n)
@@ -300,8 +300,8 @@ static uint32_t choose(
 	for (; fit < n; fit++) {
 		int32_t above = guesses_above(t, node[fit]);
 
-		/* The parent is itself one of node[], so it must be computed in
-		 * an earlier pass. */
+		/* The node's parent is itself one of node[] and is not expanded
+		 * yet, so the node must wait for a later pass. */
 		if (above >= (int32_t)g->n)
 			break;
 		t->row[node[fit]] = g->n + fit;

@@ -28,7 +28,7 @@ struct host {
 	struct guesses found;
 	int32_t *token, *parent; /* [batch] arguments of a pass */
 	float *logits;           /* [batch][n_vocab] */
-	uint32_t *path;          /* [context] */
+	uint32_t *path;          /* [context] memory for guesses_follow */
 };
 
 /* ---- expanding the root -------------------------------------------------- */

@@ -62,7 +62,7 @@ struct part {
 };
 
 struct join {
-	struct part *part; /* [n] */
+	struct part *part; /* [n] the joined drafters */
 	/* parts 0 to n_searching - 1 run no model */
 	unsigned n, n_searching;
 	/* [n_text] the sequence that the current tree continues */
@@ -166,7 +166,8 @@ static int call(const struct drafter *d, const struct drafter_ask *ask,
 	return ret;
 }
 
-/* List the nodes of part i's tree that must be expanded for ask->node[]. */
+/* List in p->list the nodes of part i's tree that must be expanded, so that the
+ * part has candidates for the nodes ask->node[] of the caller's tree. */
 static void list_nodes(const struct drafter_ask *ask, unsigned i)
 {
 	struct join *j = ask->arg;

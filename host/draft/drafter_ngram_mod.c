@@ -55,7 +55,9 @@ static const struct opt_table table = OPT_TABLE_INIT("drafts", option_rows,
 
 struct ngram_mod {
 	struct ngram_mod_options o;
-	int32_t *next; /* [PLACES] 1 + the token that follows; 0 if unknown */
+	/* [PLACES] for each hash of o.match tokens: 1 + the token that followed
+	 * them; 0 if unknown */
+	int32_t *next;
 	uint32_t used;
 	size_t n; /* number of the sequence's tokens that are in the table */
 	/* length of the sequence, in tokens, when the last draft was made; 0 if
@@ -98,7 +100,8 @@ static int find(void *arg, const int32_t *text, size_t n, size_t same,
 	uint32_t match = m->o.match;
 	size_t accepted = 0, most;
 
-	/* the sequence does not continue the previous sequence */
+	/* If the sequence does not continue the previous sequence, clear a
+	 * table that is too full. */
 	if (same < m->n || same < m->drafted) {
 		if (m->used > PLACES_MOST)
 			forget(m);

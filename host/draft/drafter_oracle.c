@@ -35,7 +35,7 @@ struct place {
 };
 
 struct oracle {
-	int32_t *text; /* [n] */
+	int32_t *text; /* [n] the given sequence */
 	size_t n;
 	struct oracle_curve curve;
 	uint64_t seed;

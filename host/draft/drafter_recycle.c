@@ -249,7 +249,7 @@ static int open_kind(
 	return source_drafter_open(out, &source, e);
 }
 
-/* Depth of the paper's tree. */
+/* Returns the length of the longest chain: the depth of the paper's tree. */
 static uint32_t length(const struct opt_values *values)
 {
 	return 6;

@@ -83,9 +83,9 @@ static void look_up(struct rest *r, const int32_t *text, size_t n)
 		size_t first, end;
 
 		datastore_find(store, text + n - span, span, &first, &end);
-		/* Count two binary searches. Each comparison loads the index of
-		 * a suffix and its first tokens, and compares up to `span`
-		 * tokens. */
+		/* Count two binary searches. Each comparison loads an element
+		 * of store.suffix and the first tokens of this suffix, and
+		 * compares up to `span` tokens. */
 		for (size_t left = store->n_suffixes; left; left /= 2) {
 			r->work.steps += 4;
 			r->work.values += 2ull * span;

@@ -51,7 +51,7 @@ struct chain {
 	 * that equal the last tokens of the sequence. SYNONYM: SHIFT - |gamma -
 	 * (delta + 1)|. */
 	uint32_t match;
-	const int32_t *token; /* [n] end of a draft's token[] */
+	const int32_t *token; /* [n] the last n tokens of a draft */
 	uint32_t n;
 };
 
@@ -107,8 +107,9 @@ static void verified(void *arg, const struct tree *t, uint32_t node,
 		r->node[node].predicted = c[0].token;
 }
 
-/* Returns how many of the new tokens of the sequence are equal to the first
- * tokens of the path to the node. */
+/* Returns how many of new[n], the tokens that follow the tree's root in the
+ * sequence, are equal to the first tokens of the path from the root to the
+ * node. */
 static uint32_t agreed(
 	const struct reuse *r, uint32_t node, const int32_t *new, size_t n)
 {

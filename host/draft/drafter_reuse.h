@@ -45,7 +45,8 @@ struct reuse_options {
 	/* maximum number of tokens of all kept drafts together; drafts of the
 	 * last pass are kept even if they have more tokens */
 	uint32_t room;
-	bool checked; /* use the target's predictions on the rejected path */
+	/* whether to use the target's predictions on the rejected path */
+	bool checked;
 };
 
 /* Open the source of guesses, for trees of up to `rows` rows. Returns 0 or

@@ -168,8 +168,8 @@ static void step(void *arg, struct source_place *p, int32_t token)
 struct list {
 	struct source_guess *guess; /* [n] */
 	uint32_t n, most;
-	/* probability that remains after the guesses for longer matches in this
-	 * automaton */
+	/* probability that is left for the guesses from shorter matches in the
+	 * same automaton */
 	float left;
 };
 

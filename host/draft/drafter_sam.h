@@ -43,7 +43,8 @@ struct sam_options {
 	/* Limits of a chain's length if anything matches. The length includes
 	 * the last token of the sequence. */
 	uint32_t least, most;
-	uint32_t children; /* maximum number of candidates per state */
+	/* maximum number of candidates that each automaton gives a tree node */
+	uint32_t children;
 	/* the chain comes from the history only if the match in the history is
 	 * more than this number of tokens longer than the match in the
 	 * sequence */

@@ -10,10 +10,10 @@
 struct drafting_options {
 	const char *draft; /* NULL means model+sam */
 	int on_device;
-	/* number of nodes that a draft model computes together; 0 means
-	 * automatic */
+	/* number of nodes that a draft model computes together; 0 means a
+	 * default, which differs between host and device */
 	uint32_t batch;
-	double temperature; /* temperature of the draft's probabilities */
+	double temperature; /* applied to the draft model's probabilities */
 	uint32_t seed;      /* seed of the oracle (drafter_oracle.h) */
 	/* index into `shapes` of the shape from which the draft model's cost is
 	 * computed; -1 for the draft model's own shape */

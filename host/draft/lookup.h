@@ -15,9 +15,11 @@ struct err;
 struct search_work;
 
 struct lookup_chain {
-	int32_t *token; /* [room] */
+	int32_t *token; /* [n] the chain; memory for `room` tokens */
 	uint32_t n;
-	uint32_t match; /* length of the n-gram that was found */
+	/* number of last tokens of the sequence that were found in earlier
+	 * text */
+	uint32_t match;
 };
 
 struct lookup {

@@ -31,9 +31,9 @@ struct source_place {
 
 struct source_guess {
 	int32_t token;
-	/* Fraction of the earlier occurrences that were followed by this token:
-	 * above 0; the shares of all guesses of an origin add up to at most
-	 * 1. */
+	/* Fraction of the earlier occurrences of the matched tokens that this
+	 * token followed: above 0; the shares of all guesses of an origin add
+	 * up to at most 1. */
 	float share;
 	/* number of the index (automaton, tree ...) in which the guess was
 	 * found, below RELIANCE_ORIGINS */

@@ -37,7 +37,8 @@ enum suffix_kind {
 /* Maximum number of children that suffix_automaton_children lists. */
 #define SUFFIX_CHILDREN 16
 
-/* State 0 is the root, the empty substring, which has no suffix link. */
+/* State 0 is the root, which stands for the empty substring and has no suffix
+ * link. */
 #define SUFFIX_ROOT 0u
 
 /* The steps of building and of look-ups are added to *work. */

@@ -46,7 +46,7 @@ struct suffix_best {
 struct suffix_table {
 	uint32_t room, used;
 	struct suffix_edge *edge; /* [room] hash slots; owned */
-	struct suffix_best *best; /* NULL while not filled */
+	struct suffix_best *best; /* the cache; NULL while not filled; owned */
 };
 
 struct suffix_edges {

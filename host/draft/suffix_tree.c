@@ -56,8 +56,8 @@ struct suffix_tree {
 	/* Index in `token`: suffixes of the live sequence that start at this
 	 * index or later also occur elsewhere. */
 	size_t repeated;
-	/* ring buffer, indexed by the index in `token` of the suffix's first
-	 * token, modulo SUFFIX_DEPTH */
+	/* the suffixes of the live sequence of at most SUFFIX_DEPTH tokens. The
+	 * suffix whose first token is token[i] is at index i % SUFFIX_DEPTH. */
 	struct live live[SUFFIX_DEPTH];
 	struct node *node; /* [n_nodes] */
 	uint32_t n_nodes, node_room;
@@ -153,13 +153,13 @@ static void link_last(struct suffix_tree *t, uint32_t parent, uint32_t node)
 }
 
 /*
- * Move a child to the front of its ring if the child's count is at least 1 / (2
- * * SUFFIX_RARE) of the parent's count. Children are listed from twice this
- * share on, but of a smaller count: p->count also includes live suffixes that
- * end within the parent's label, which do not count when children are listed.
- * Half of the share is right as long as these suffixes are at most half of
- * p->count. If they are more than half, the parent has fewer than WALK
- * children, and the order of the children does not matter.
+ * Move a child to the front of its ring if its count is at least 1 /
+ * (2 * SUFFIX_RARE) of p->count. A child is listed if it has at least 1 /
+ * SUFFIX_RARE of the parent's count without the live suffixes that end within
+ * the parent's label; p->count includes these suffixes. As long as they are at
+ * most half of p->count, every child that is listed passes this test. If they
+ * are more than half, the parent has fewer than WALK children, and the order of
+ * the children does not matter.
  */
 static void advance(struct suffix_tree *t, uint32_t node)
 {
@@ -389,9 +389,10 @@ uint32_t suffix_tree_count(
 	return n->count - leaf_ends - ending(t, p->node, p->at + 1);
 }
 
-/* List those children of a node that have at least 1 / SUFFIX_RARE of its
- * count, by descending count; children with equal counts by token id. `left` is
- * the total count of the children not yet visited. */
+/* List those children of a node whose count is at least 1 / SUFFIX_RARE of
+ * `count`, the node's own count without the suffixes that end in its label. The
+ * order is by descending count, and of equal counts by token id. `left` is at
+ * least the total count of the children not yet visited. */
 static uint32_t children(const struct suffix_tree *t, uint32_t node,
 	uint32_t count, struct suffix_next *out)
 {
