@@ -62,7 +62,7 @@ void image_close(struct image *);
 
 /* the path passed to image_open */
 const char *image_path(const struct image *);
-/* read-only; owned by the image */
+/* the descriptor of the file: opened for reading, owned by the image */
 int image_fd(const struct image *);
 uint64_t image_file_bytes(const struct image *);
 uint32_t image_version(const struct image *);

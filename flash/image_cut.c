@@ -16,7 +16,7 @@ struct cutter {
 	const struct image *image;
 	const struct image_extent *x;
 	int fd;
-	uint8_t *step; /* [STEP] */
+	uint8_t *step; /* [STEP] the bytes of one read */
 	/* checksums of the old extent and of the current new extent */
 	struct image_sum *whole, *own;
 	uint64_t summed; /* number of bytes added to the checksum `whole` */

@@ -40,7 +40,7 @@ struct stream;
 /* bytes of a read, used if stream_tune has no result */
 #define STREAM_BLOCK_DEFAULT ((size_t)1 << 20)
 #define STREAM_DEPTH_DEFAULT \
-	8 /* number of reads in flight; stream_opts.depth tells when */
+	8 /* reads in flight, in the cases that stream_opts.depth names */
 
 struct stream_opts {
 	/* Bytes of a read, a multiple of IMAGE_PAGE. 0 means the fastest size
@@ -147,7 +147,7 @@ void stream_poll(struct stream *);
 	/* stored bytes read, including repeated reads */                     \
 	X(uint64_t, bytes)                                                    \
 	X(uint64_t, extents)     /* extents completely read and checked */    \
-	X(uint64_t, reads)       /* reads submitted to the device */          \
+	X(uint64_t, reads)       /* reads that were submitted */              \
 	/* reads that were repeated after a failed or short read, and extents \
 	 * that were read again */                                            \
 	X(uint64_t, retries)                                                  \

@@ -3,12 +3,12 @@
  *
  * A slot is a range of a buffer that receives an extent (stream_add_slot).
  * Extents are read in the order of the stream_begin calls, in pieces of `block`
- * bytes. At most `depth` pieces are in flight. If `depth` is smaller than the
- * number of pieces that fill all slots, STREAM_AHEAD additional pieces exist.
- * While one read is late, later reads use the additional pieces, so that one
- * late read does not delay all others. The pieces of a slot are checked in
- * order. An extent ends only when none of its pieces is in use: until then, a
- * read may still write to the slot of the extent.
+ * bytes. At most `depth` pieces are in flight. Unless stream.whole is set,
+ * there are STREAM_AHEAD pieces more than `depth`. While one read is late,
+ * later reads use these additional pieces, so that one late read does not delay
+ * all others. The pieces of a slot are checked in order. An extent ends only
+ * when none of its pieces is in use: until then, a read may still write to the
+ * slot of the extent.
  */
 #ifndef FLASH_STREAM_IMPL_H
 #define FLASH_STREAM_IMPL_H

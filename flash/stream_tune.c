@@ -68,8 +68,8 @@ static bool cache_file(char path[PATH_MAX], int fd, bool make)
 		      : user_file(USER_CACHE, name, path));
 }
 
-/* Read the saved result, a block size in bytes. Any other content is
- * ignored. */
+/* Read the saved result, a block size in bytes. Returns false if there is no
+ * file or if the file has any other content. */
 static bool recall(const char *path, size_t *block)
 {
 	char text[64], end;
@@ -87,7 +87,7 @@ static bool recall(const char *path, size_t *block)
 
 struct trial {
 	struct reader *reader;
-	uint8_t *memory;   /* [MEMORY] */
+	uint8_t *memory;   /* [MEMORY] destination of the reads */
 	size_t size;       /* bytes of a block */
 	uint64_t off, end; /* range of the part that is still to be read */
 	struct block block[STREAM_DEPTH_MAX + 1];
