@@ -248,8 +248,9 @@ static int parse_text(
 		while (file && event && isspace((unsigned char)text[event - 1]))
 			event--;
 		if (event >= sizeof(one))
-			/* Cut the text. A valid event is shorter, unless its
-			 * numbers have many leading zeros. */
+			/* Cut the event to the size of the buffer. A valid
+			 * event is shorter, unless its numbers have many
+			 * leading zeros. */
 			event = sizeof(one) - 1;
 		memcpy(one, text, event);
 		one[event] = '\0';

@@ -80,11 +80,13 @@ enum fault_kind { FAULT_ANY = 0, FAULT_START = 8, FAULT_KINDS };
 struct fault_event {
 	enum fault_verb verb;
 	unsigned kind;
-	uint32_t ms; /* the MS of the event; 0 if its verb takes no time */
+	uint32_t ms; /* delay (MS above); 0 if the verb takes no MS */
 	/* number, from 1, of the request, start, maintenance call or read at
 	 * which the fault occurs; 0 means every call (drop-* verbs only) */
 	uint64_t at;
-	bool later; /* WHERE ends with a + */
+	/* WHERE ends with a +: all later requests, starts or reads are
+	 * affected, too */
+	bool later;
 	/* buffer to which a drop-* verb applies; "": every buffer */
 	char buffer[32];
 };

@@ -1,13 +1,13 @@
 /*
  * Placement of temporary buffers in one memory area. Each buffer is alive from
  * one step of a fixed sequence to a later step, and buffers that are not alive
- * at the same step may share bytes. The largest buffer is placed first. A
- * further buffer must not overlap the placed buffers that are alive at one of
- * its steps. The further buffer gets the smallest gap between these placed
- * buffers that is large enough or, if no gap is large enough, the bytes after
- * these buffers. This algorithm is greedy best fit by size (Pisarchyk and Lee,
- * "Efficient memory management for deep neural net inference", 2020). The total
- * is not always the minimum, because finding the minimum is NP-hard.
+ * at the same step may share bytes. The buffers are placed one after another,
+ * the largest first. Each buffer gets the smallest gap that is large enough
+ * between those placed buffers that are alive at one of its steps. If no gap is
+ * large enough, the buffer gets the bytes after all these placed buffers. This
+ * algorithm is greedy best fit by size (Pisarchyk and Lee, "Efficient memory
+ * management for deep neural net inference", 2020). The total is not always the
+ * minimum, because finding the minimum is NP-hard.
  *
  * The function has no state; any thread may call the function.
  */

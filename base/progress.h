@@ -37,7 +37,7 @@ struct notice_sink {
 };
 
 struct progress {
-	const char *what; /* "loading weights"; not copied */
+	const char *what; /* such as "loading weights"; not copied */
 	uint64_t total;   /* 0 if unknown */
 	uint64_t began_ns, drawn_ns;
 	bool terminal, shown;
