@@ -398,16 +398,28 @@ static int check_sum(const struct image *im, const struct image_extent *x,
 	return extent_bad(im, x, EBADMSG, text, e);
 }
 
+/* Read n bytes of an extent, from byte `at` of the extent. */
+static int read_bytes(const struct image *im, const struct image_extent *x,
+	void *dst, size_t n, uint64_t at, struct err *e)
+{
+	int ret = fd_read_exact(im->fd, dst, n, x->offset + at);
+
+	if (!ret)
+		return 0;
+	return extent_bad(im, x, -ret,
+		ret == -ENODATA
+			? "the file has become shorter since it was opened"
+			: strerror(-ret),
+		e);
+}
+
 static int read_stored(const struct image *im, const struct image_extent *x,
 	void *dst, struct err *e)
 {
-	int ret = fd_read_exact(im->fd, dst, x->stored, x->offset);
+	int ret = read_bytes(im, x, dst, x->stored, 0, e);
 
-	if (ret == -ENODATA)
-		return extent_bad(im, x, ENODATA,
-			"the file has become shorter since it was opened", e);
 	if (ret)
-		return extent_bad(im, x, -ret, strerror(-ret), e);
+		return ret;
 	return check_sum(im, x, image_sum_of(x->sum, dst, x->stored), e);
 }
 
@@ -467,11 +479,9 @@ int image_check(
 	for (uint64_t at = 0; at < x->stored; at += step) {
 		size_t n = x->stored - at < step ? x->stored - at : step;
 
-		ret = fd_read_exact(im->fd, buf, n, x->offset + at);
-		if (ret) {
-			extent_bad(im, x, -ret, strerror(-ret), e);
+		ret = read_bytes(im, x, buf, n, at, e);
+		if (ret)
 			goto out;
-		}
 		image_sum_add(sum, buf, n);
 	}
 	ret = check_sum(im, x, image_sum_so_far(sum), e);

@@ -485,6 +485,29 @@ static void test_truncated(void **state)
 	free(file);
 }
 
+/* The file becomes shorter after it was opened. */
+static void test_shortened(void **state)
+{
+	const struct image_extent *x;
+	struct image *im;
+	struct err e = { 0 };
+	uint8_t *got;
+
+	write_image(0);
+	assert_ok(image_open(&im, path, &e), &e);
+	x = image_extent_at(im, N - 1);
+	got = malloc(x->bytes);
+	assert_int_equal(truncate(path, (off_t)(x->offset + x->stored - 1)), 0);
+	assert_int_equal(image_read(im, x, got, &e), -ENODATA);
+	assert_non_null(strstr(e.text, "has become shorter"));
+	e = (struct err){ 0 };
+	assert_int_equal(image_check(im, x, &e), -ENODATA);
+	assert_non_null(strstr(e.text, "has become shorter"));
+	assert_ok(image_check(im, image_extent_at(im, 0), &e), &e);
+	free(got);
+	image_close(im);
+}
+
 /* Damage byte `at` of the file, which is in extent i, and check that reading
  * fails for this extent and for no other. */
 static void damage(size_t i, size_t at, int zstd)
@@ -716,6 +739,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_sizes),
 	cmocka_unit_test(test_bits),
 	cmocka_unit_test(test_truncated),
+	cmocka_unit_test(test_shortened),
 	cmocka_unit_test(test_damage),
 	cmocka_unit_test(test_frames),
 	cmocka_unit_test(test_random),
