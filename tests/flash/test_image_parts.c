@@ -109,6 +109,9 @@ static void test_cut_short(void **state)
 	assert_ok(image_parts_read(parts, 1, got, &e), &e);
 	assert_int_equal(image_parts_read(parts, 2, got, &e), -ENODATA);
 	assert_non_null(strstr(e.text, "has become shorter"));
+	image_parts_close(parts);
+	assert_int_equal(open_parts(&e), -ENODATA);
+	parts = NULL;
 	close_all();
 	assert_int_equal(truncate(path, 0), 0);
 }

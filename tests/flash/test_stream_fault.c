@@ -59,6 +59,28 @@ static void test_grammar(void **state)
 	free(NULL);
 }
 
+/* The first fault of the plan whose read was never made is named. */
+static void test_unfired(void **state)
+{
+	struct image *im = image_make(0);
+	char text[64];
+	struct rig r;
+
+	rig_open(&r, im, 1, (struct stream_opts){ .stall_ms = 60000 },
+		"eio@1,flip@100,eio@200");
+	begin(&r, 0, 1);
+	wait_ok(&r, 0, 1);
+	assert_true(flash_fault_unfired(r.fault, text, sizeof(text)));
+	assert_string_equal(text, "flip@100");
+	rig_close(&r);
+	rig_open(&r, im, 1, (struct stream_opts){ .stall_ms = 60000 }, "eio@1");
+	begin(&r, 0, 1);
+	wait_ok(&r, 0, 1);
+	assert_false(flash_fault_unfired(r.fault, text, sizeof(text)));
+	rig_close(&r);
+	image_close(im);
+}
+
 /* ---- faults that retries recover ---- */
 
 static void recovers(struct image *im, const struct stream_opts *mode,
@@ -406,6 +428,7 @@ static void test_truncated_where(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_grammar),
+	cmocka_unit_test(test_unfired),
 	cmocka_unit_test(test_recovers),
 	cmocka_unit_test(test_zstd_recovers),
 	cmocka_unit_test(test_fails),

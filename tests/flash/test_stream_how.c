@@ -219,6 +219,30 @@ static void test_no_locking(void **state)
 	in_child(read_without_locking);
 }
 
+/* Open a stream while no further file descriptor is available. */
+static void test_no_descriptor(void **state)
+{
+	struct image *im = image_make(0);
+	struct stream_opts o = { .block = BLOCK };
+	struct rlimit was, limit;
+	struct stream *s = NULL;
+	struct err e = { 0 };
+	int next = dup(0);
+
+	assert_true(next >= 0);
+	close(next);
+	getrlimit(RLIMIT_NOFILE, &was);
+	limit = was;
+	limit.rlim_cur = (rlim_t)next;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	assert_int_equal(stream_open(&s, im, &o, &e), -EMFILE);
+	setrlimit(RLIMIT_NOFILE, &was);
+	assert_null(s);
+	assert_non_null(strstr(e.text, "cannot stream '"));
+	assert_non_null(strstr(e.text, path));
+	image_close(im);
+}
+
 /* ---- tuning ---- */
 
 static char folder[4200], cache[4600], noted[5000];
@@ -349,12 +373,35 @@ static void test_tune_no_cache(void **state)
 	image_close(im);
 }
 
+/* The file is cut short after it was opened, so measuring fails. */
+static void test_tune_truncated(void **state)
+{
+	struct image *im = image_large();
+	struct err e = { 0 };
+	size_t block;
+	int ret;
+
+	assert_int_equal(truncate(path, 4096), 0);
+	ret = stream_tune(im, &block, &e);
+	assert_int_equal(block, STREAM_BLOCK_DEFAULT);
+	if (ret) {
+		assert_int_equal(ret, -ENODATA);
+		assert_non_null(strstr(e.text, path));
+	} else {
+		print_message("skipped: no O_DIRECT or no io_uring here\n");
+		skip();
+	}
+	image_close(im);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_how),
 	cmocka_unit_test(test_no_io_uring),
 	cmocka_unit_test(test_no_locking),
+	cmocka_unit_test(test_no_descriptor),
 	cmocka_unit_test(test_tune),
 	cmocka_unit_test(test_tune_no_cache),
+	cmocka_unit_test(test_tune_truncated),
 };
 
 TEST_FILE(tests)
