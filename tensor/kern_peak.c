@@ -29,6 +29,9 @@
 		OPAQUE(sum);          \
 	} while (0)
 
+/* One step of a dot product of bytes, with the fewest instructions that a
+ * kernel needs for it. Without VNNI these are the two instructions for 4-bit
+ * weights, whose products can be added as int16. */
 #if defined(__AVX512VNNI__)
 #define INT8_OPS 128 /* 64 products and 64 additions */
 typedef __m512i codes;
@@ -41,20 +44,14 @@ static ALWAYS_INLINE codes dot(codes sum, codes a, codes b)
 typedef __m512i codes;
 static ALWAYS_INLINE codes dot(codes sum, codes a, codes b)
 {
-	const codes pairs = _mm512_maddubs_epi16(a, b);
-
-	return _mm512_add_epi32(
-		sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+	return _mm512_add_epi16(sum, _mm512_maddubs_epi16(a, b));
 }
 #elif defined(__AVX2__)
 #define INT8_OPS 64
 typedef __m256i codes;
 static ALWAYS_INLINE codes dot(codes sum, codes a, codes b)
 {
-	const codes pairs = _mm256_maddubs_epi16(a, b);
-
-	return _mm256_add_epi32(
-		sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+	return _mm256_add_epi16(sum, _mm256_maddubs_epi16(a, b));
 }
 #elif defined(__ARM_FEATURE_MATMUL_INT8)
 #define INT8_OPS 64
