@@ -294,22 +294,46 @@ struct run_summary {
 	double ops_per_s, of_int8;
 };
 
-static struct run_summary rates_of(const struct bench_decode *b, unsigned which)
+/* What one configuration computes: rows, bytes of weights that are read, and
+ * int8 operations. */
+struct work {
+	uint32_t rows;
+	double bytes, ops;
+};
+
+static struct work work_of(const struct bench_decode *b, unsigned which)
 {
-	const double *seconds = b->seconds[which];
 	uint32_t rows =
 		which == PREFILL ? b->prompt : configurations[which].rows;
 	uint32_t passes = which == PREFILL ? (rows + CHUNK - 1) / CHUNK : 1;
+
+	return (struct work){ rows, b->bytes * passes, 2 * b->weights * rows };
+}
+
+static void raise_limits(struct bench_decode *b, unsigned round)
+{
+	for (unsigned i = 0; i < b->measured; i++) {
+		const struct work w = work_of(b, i);
+
+		bench_raise(
+			&b->bandwidth[round], w.bytes / b->seconds[i][round]);
+		bench_raise(&b->int8[round], w.ops / b->seconds[i][round]);
+	}
+}
+
+static struct run_summary rates_of(const struct bench_decode *b, unsigned which)
+{
+	const double *seconds = b->seconds[which];
+	const struct work w = work_of(b, which);
 	double memory[BENCH_ROUNDS_MAX], int8[BENCH_ROUNDS_MAX];
-	double bytes = b->bytes * passes, ops = 2 * b->weights * rows;
 	double s = median(seconds, b->rounds);
 
 	for (unsigned r = 0; r < b->rounds; r++) {
-		memory[r] = bench_share(bytes / seconds[r], b->bandwidth[r]);
-		int8[r] = bench_share(ops / seconds[r], b->int8[r]);
+		memory[r] = bench_share(w.bytes / seconds[r], b->bandwidth[r]);
+		int8[r] = bench_share(w.ops / seconds[r], b->int8[r]);
 	}
-	return (struct run_summary){ rows, s, rows / s, bytes / s,
-		median(memory, b->rounds), ops / s, median(int8, b->rounds) };
+	return (struct run_summary){ w.rows, s, w.rows / s, w.bytes / s,
+		median(memory, b->rounds), w.ops / s, median(int8, b->rounds) };
 }
 
 /* Return the median over the rounds of the time of configuration `one` divided
@@ -432,6 +456,8 @@ int bench_decode_main(const struct bench_args *args, struct err *e)
 				ret = time_single(b, SINGLE, r, e);
 			if (!ret && b->args->beside)
 				ret = time_contended(b, r, e);
+			if (!ret)
+				raise_limits(b, r);
 			progress_report(p, "measuring", r + 1, b->rounds);
 		}
 		progress_report(p, NULL, 0, 0);

@@ -179,13 +179,20 @@ static void run_layer(void *arg)
 void kernels_measure_passes(
 	struct bench_kernels *b, struct kernels_model *m, unsigned round)
 {
+	const double bytes = (double)kernels_layer_bytes(m);
+	const double weights = (double)kernels_layer_weights(m);
+
 	for (size_t i = 0; i < KERNELS_PASSES; i++) {
+		struct kernels_pass *p = &m->pass[i];
 		struct layer_run l = { .b = b };
 
 		for (size_t j = 0; j < KERNELS_MATRICES; j++)
 			l.product[j] = product(b, &m->matrix[j], KERNELS_TILES,
-				BY_INT8, m->pass[i].rows);
-		m->pass[i].seconds[round] = kernels_time(b, run_layer, &l);
+				BY_INT8, p->rows);
+		p->seconds[round] = kernels_time(b, run_layer, &l);
+		bench_raise(&m->read_rate[round], bytes / p->seconds[round]);
+		bench_raise(&m->int8_rate[round],
+			2 * weights * p->rows / p->seconds[round]);
 	}
 }
 

@@ -47,6 +47,14 @@ const uint8_t *bench_machine_block(const struct bench_machine *);
 double bench_read_bandwidth(struct bench_machine *);
 double bench_int8_peak(struct bench_machine *);
 
+/* Raise a measured limit that a pass has exceeded: other programs may have
+ * slowed down the measurement of the limit. An unknown limit (0) stays 0. */
+static inline void bench_raise(double *limit, double rate)
+{
+	if (*limit > 0 && rate > *limit)
+		*limit = rate;
+}
+
 /* Return `rate` as a share of `limit`, or 0 if the limit is unknown. */
 static inline double bench_share(double rate, double limit)
 {
