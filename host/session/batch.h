@@ -29,22 +29,24 @@ struct wire_graph_run;
 
 /* The rows of a pass that belong to one sequence. */
 struct batch_part {
-	uint32_t length; /* number of cached tokens before the pass */
+	/* number of cached tokens of the sequence before the pass */
+	uint32_t length;
 	uint32_t rows;
-	/* index of the last row added for the sequence; -1 if there is none */
+	/* index of the sequence's last row among the rows processed so far; -1
+	 * if there is none */
 	int32_t last;
-	/* The list of spans that was written last for this sequence: the
-	 * position where the last span ends, the index of the first span, and
-	 * the number of spans. */
+	/* The list of spans that was written last for this sequence. end: the
+	 * position where the last span ends. first: index of the first span.
+	 * spans: number of spans. */
 	uint32_t end, first, spans;
 };
 
 struct batch {
-	struct rows rows; /* the caller keeps ownership */
+	struct rows rows; /* the array rows.row belongs to the caller */
 	uint32_t n_parts;
 	struct batch_part part[ROWS_SEQUENCES];
-	/* [n_parts] for each sequence, the cache slots that the caller must
-	 * claim (sequences_claim) before batch_fill */
+	/* [n_parts] for each sequence, the positions whose cache slots the
+	 * caller must claim (sequences_claim) before batch_fill */
 	struct claim claim[ROWS_SEQUENCES];
 };
 
@@ -67,7 +69,7 @@ int batch_init(struct batch *, const struct rows *, const struct batch_limits *,
  * Set at[i] to the position of row i's keys and values in its sequence. Set
  * above[i] to the row that must be accepted directly before row i: in a tree
  * its parent, otherwise the previous row of its sequence; -1 if there is none.
- * Both arrays have n entries.
+ * Both arrays have one entry per row.
  */
 void batch_place(struct batch *, uint32_t *at, int32_t *above);
 
@@ -75,9 +77,9 @@ void batch_place(struct batch *, uint32_t *at, int32_t *above);
 size_t batch_bytes(uint32_t rows, uint32_t spans);
 
 /*
- * Write the batch to dst, which must have room for `room` spans (batch_bytes).
- * Sets run's rows, n_spans and mask_words. Returns 0, or -ENOSPC if the batch
- * has more than `room` spans.
+ * Write the batch to dst, which must have space for all rows and for `room`
+ * spans (batch_bytes). Sets run's rows, n_spans and mask_words. Returns 0, or
+ * -ENOSPC if the batch has more than `room` spans.
  */
 int batch_fill(void *dst, struct batch *, const struct sequences *,
 	const uint32_t *at, uint32_t room, struct wire_graph_run *run,
@@ -102,10 +104,10 @@ uint32_t batch_cut(
  * row. */
 bool batch_is_chain(const struct batch *);
 /*
- * Make rows [first, first + n) of a chain into a separate batch, whose rows
- * attend to the earlier rows of the chain in the cache. The rows are written to
- * row[n]. Call batch_fill on *out only after the slots in out->claim have been
- * claimed (sequences_claim).
+ * Make rows [first, first + n) of a chain into a separate batch. The rows of
+ * this batch attend to the chain's earlier rows through the cache, not through
+ * the bit mask. The rows are written to row[n]. Call batch_fill on *out only
+ * after the slots in out->claim have been claimed (sequences_claim).
  */
 void batch_part_of(const struct batch *chain, uint32_t first, uint32_t n,
 	struct row *row, struct batch *out);

@@ -131,12 +131,12 @@ static void plan_async(const struct switch_problem *p, struct switch_plan *plan)
 
 /*
  * SWITCH_GREEDY, and SWITCH_PARTIAL if `partial` is set. From execution `at`
- * on, the graphs of the blocks that are not switched yet are loaded one after
- * the other, the last block first. A load runs in parallel with the smallest
- * number of executions of other blocks that together take at least as long as
- * the load (equation 2 of the paper). If the block itself is executed, or the
- * prompt ends, before that many executions, SWITCH_GREEDY lets one execution
- * pass without a load and then tries again; SWITCH_PARTIAL loads the block in
+ * on, the missing decode graphs are loaded one after the other, the graph of
+ * the last block first. A load runs in parallel with the smallest number of
+ * executions of other blocks that together take at least as long as the load
+ * (equation 2 of the paper). If the block itself is executed, or the prompt
+ * ends, before that many executions, SWITCH_GREEDY lets one execution pass
+ * without a load and then tries again; SWITCH_PARTIAL loads the block in
  * parallel with the executions that are available.
  */
 static void plan_rounds(const struct switch_problem *p,
@@ -193,8 +193,9 @@ static void plan_by(const struct switch_problem *p, struct switch_plan *plan,
  * load in parallel with some executions of other blocks (possibly none); a
  * round ends when its execution, or its load and all parallel executions, have
  * ended. So the least remaining time depends only on the next execution, `at`,
- * and on the set of switched blocks. This time is left[(at, set)], which is
- * computed from the last execution to the first.
+ * and on the set of switched blocks (the blocks that have their decode graphs).
+ * This time is left[(at, set)], which is computed from the last execution to
+ * the first.
  *
  * For each load only two numbers of parallel executions need to be compared.
  * Executions that end no later than the load take no extra time, so the first
@@ -318,8 +319,8 @@ static void solve(struct program *d)
 		}
 		/* A load without parallel executions does not advance to the
 		 * next execution; such a load only adds a block to the set of
-		 * blocks that have their decode graphs. So larger sets are
-		 * computed first. */
+		 * switched blocks. So the result for a set depends on the
+		 * results for larger sets, which are computed first. */
 		for (uint32_t set = d->sets; set--;)
 			choose(d, &a, set);
 	}
@@ -379,8 +380,8 @@ int switch_plan(struct switch_plan *plan, const struct switch_problem *p,
 		executions(p) <= SWITCH_STATES >> p->blocks)
 		return plan_exact(p, plan, e);
 
-	/* Simulate the plans of all other schemes and keep the plan that ends
-	 * first. */
+	/* Simulate the plans of all other schemes, and keep the plan whose
+	 * executions and loads end first. */
 	for (how = SWITCH_SYNC; how < SWITCH_BEST; how++) {
 		uint32_t starts = how >= SWITCH_GREEDY ? executions(p) : 1;
 

@@ -65,8 +65,9 @@ struct switch_problem {
 
 struct switch_load {
 	uint32_t block;
-	/* The load takes place before execution number chunk * blocks + block;
-	 * chunks * blocks means after all executions. */
+	/* Number of the execution before which the load takes place. The
+	 * execution of chunk c by block b has the number c * blocks + b. The
+	 * value chunks * blocks means after all executions. */
 	uint32_t before;
 };
 
@@ -77,15 +78,15 @@ struct switch_plan {
 };
 
 /*
- * Plan one load for each block that has not been switched yet. SWITCH_BEST is
- * exact (dynamic programming over pairs of an execution and the set of switched
- * blocks) for up to 16 blocks and up to SWITCH_STATES such pairs. For larger
- * problems SWITCH_BEST returns the best plan of the other schemes;
- * SWITCH_GREEDY and SWITCH_PARTIAL are then tried with each execution as the
- * first execution before which a load may begin. Returns 0 or -ENOMEM.
+ * Plan one load for each block that does not have its decode graph yet.
+ * SWITCH_BEST is exact (dynamic programming over pairs of an execution and the
+ * set of switched blocks) for up to 16 blocks and up to SWITCH_STATES such
+ * pairs. For larger problems SWITCH_BEST returns the best plan of the other
+ * schemes; SWITCH_GREEDY and SWITCH_PARTIAL are then tried with each execution
+ * as the first execution before which a load may begin. Returns 0 or -ENOMEM.
  */
 /* maximum number of pairs of an execution and a set of switched blocks for
- * which SWITCH_BEST is exact; this number takes half a second */
+ * which SWITCH_BEST is exact; with this number, planning takes half a second */
 #define SWITCH_STATES (UINT64_C(1) << 22)
 int switch_plan(struct switch_plan *, const struct switch_problem *,
 	enum graph_switch, struct err *);
@@ -96,9 +97,9 @@ struct switch_times {
 
 /*
  * Simulate a plan. Returns the time at which all executions and all loads have
- * ended. run[chunks * blocks] receives the times of the executions,
- * load[n_loads] the times of the loads, each in order. Either array may be
- * NULL.
+ * ended. run[chunks * blocks] receives the times of the executions in order,
+ * load[n_loads] the times of the loads in the order of the plan. Either array
+ * may be NULL.
  */
 uint64_t switch_simulate(const struct switch_problem *,
 	const struct switch_plan *, struct switch_times *run,

@@ -16,12 +16,12 @@
 #include <string.h>
 
 #define ALIGN 64
-/* number of outputs per work item: two strips (groups of outputs in which the
- * matrix is stored) */
+/* number of outputs of a matrix that one work item computes: two strips (a
+ * strip is a group of 32 outputs whose weights are stored together) */
 #define PART_OUTPUTS 64
 #define NO_BIAS      WIRE_T_COUNT
 
-/* A matrix product over all rows: y = x * w' + bias. */
+/* A matrix product for all rows: y = x * (transposed w) + bias. */
 struct product {
 	enum wire_layer_tensor w, bias;
 	const float *x;
@@ -34,16 +34,18 @@ struct host_layers {
 	struct workers *workers;
 	const struct block *block;
 	uint32_t n_blocks, n_layer;
-	/* table made by kern_exp2_table; NULL if the precision does not need
-	 * the table */
+	/* table of exponentials for softmax, made by kern_exp2_table; NULL if
+	 * the precision does not need the table */
 	uint16_t *exp2;
 
 	/* Scratch memory for rows_room rows, allocated as one piece. */
 	uint8_t *arena;
 	uint32_t rows_room, slots_room;
-	/* [rows][n_rot / 2] rotation angles of the positions */
+	/* [rows][n_rot / 2] cosines and sines of the positions' rotation angles
+	 * (RoPE) */
 	float *cos, *sin;
-	/* [rows][n_embd] normalized input of a matrix product, or its output */
+	/* [rows][n_embd] normalized input of a matrix product, or output of a
+	 * matrix product */
 	float *h;
 	/* [rows][n_head * head_dim] queries, and outputs of attention */
 	float *q, *a;
@@ -490,8 +492,8 @@ static void map_heads(const struct host_layers *l, uint32_t row,
 			score[h * n + p] = sum * m->attn_scale;
 		}
 	}
-	/* Compute the softmax of each head and add the result to the mean over
-	 * all heads. */
+	/* Compute the softmax of each head, and add it, divided by the number
+	 * of heads, to out[]. */
 	for (uint32_t h = 0; h < group; h++, score += n) {
 		struct softmax s = { .most = (double)score[0],
 			.temperature = 1 };

@@ -44,8 +44,9 @@ struct host_rows {
 	uint32_t length;
 };
 
-/* `model` is the description that is sent to the device; its kv_slots is not
- * used. Returns 0, -ENOMEM, or an error of kern_select or workers_open. */
+/* The struct wire_model is the description of the model that is sent to the
+ * device; the member kv_slots is not used. Returns 0, -ENOMEM, or an error of
+ * kern_select or workers_open. */
 int host_layers_open(struct host_layers **out, const struct wire_model *,
 	const struct block *, uint32_t n_blocks, unsigned threads,
 	struct err *);

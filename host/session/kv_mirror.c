@@ -24,9 +24,9 @@ void kv_mirror_release(struct kv_mirror *m)
 	m->slots = 0;
 }
 
-/* Replace the mirror's memory by a larger, empty one. The sizes cannot
- * overflow: the whole cache fits into a shared buffer, and the mirror is less
- * than twice as large as one sequence of the cache. */
+/* Replace the mirror's memory by larger memory without any copies. The sizes
+ * cannot overflow: the whole cache fits into a shared buffer, and the mirror is
+ * less than twice as large as one sequence of the cache. */
 static int replace(struct kv_mirror *m, uint32_t length, struct err *e)
 {
 	uint32_t slots = m->slots ? m->slots : LEAST_SLOTS;
@@ -48,8 +48,9 @@ static int replace(struct kv_mirror *m, uint32_t length, struct err *e)
 	return 0;
 }
 
-/* Number of consecutive positions from `at` on, before `end`, that are all up
- * to date (if `same` is true) or all out of date (if `same` is false). */
+/* Number of consecutive positions from `at` on, before `end`, whose copies in
+ * the mirror are all up to date (if `same` is true) or all out of date (if
+ * `same` is false). */
 static uint32_t alike(const struct kv_mirror *m, uint32_t sequence, uint32_t at,
 	uint32_t end, bool same)
 {

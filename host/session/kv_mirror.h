@@ -1,9 +1,10 @@
 /*
  * A mirror is a copy of a sequence's KV cache, with which the host can compute
- * while the device overwrites the cache. An update copies only the positions
- * whose number sequence_written differs from the number at the time of their
- * copy: positions with equal numbers have equal bytes, even in different
- * sequences. So consecutive updates may be for different sequences.
+ * while the device overwrites the cache. Each position has a number that every
+ * write changes (sequence_written). An update copies only the positions whose
+ * number has changed since they were copied: positions with equal numbers have
+ * equal bytes, even in different sequences. So consecutive updates may be for
+ * different sequences.
  *
  * Memory grows with the longest sequence that was copied. The caller keeps
  * ownership of the sequences; reads of their buffer are enclosed in
@@ -36,9 +37,9 @@ static inline void kv_mirror_init(struct kv_mirror *m, struct sequences *from,
 }
 void kv_mirror_release(struct kv_mirror *);
 
-/* Copy to the mirror all cached positions of the sequence that the mirror
- * lacks. *copied receives the number of positions that had to be copied.
- * Returns 0 or -ENOMEM. */
+/* Copy the keys and values of all cached positions of the sequence whose copies
+ * in the mirror are missing or out of date. *copied receives the number of
+ * positions that had to be copied. Returns 0 or -ENOMEM. */
 int kv_mirror_follow(
 	struct kv_mirror *, uint32_t sequence, uint32_t *copied, struct err *);
 
@@ -54,8 +55,8 @@ static inline void kv_mirror_spoil(struct kv_mirror *m, uint32_t at)
 int kv_mirror_merge(struct kv_mirror *, uint32_t sequence, uint32_t layer,
 	uint32_t at, uint32_t n, struct err *);
 
-/* Record that the mirror matches the cache at n positions again. Called once
- * all layers of these positions were written by kv_mirror_merge. */
+/* Record that the mirror matches the cache at n positions again. To be called
+ * when kv_mirror_merge has written all layers of these positions. */
 void kv_mirror_merged(
 	struct kv_mirror *, uint32_t sequence, uint32_t at, uint32_t n);
 

@@ -16,10 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of outputs per work item, a few hundred KB of weights in models of 1 B
- * parameters: large enough to outweigh the cost of starting a work item, small
- * enough that all threads end at about the same time. A whole number of strips
- * (the groups of outputs in which the matrix is stored). */
+/* Number of logits (outputs of the matrix) that one work item computes. Their
+ * weights take a few hundred KB in models of 1 B parameters: enough to outweigh
+ * the cost of starting a work item, and little enough that all threads end at
+ * about the same time. A multiple of 32, because the weights of 32 outputs are
+ * stored together (a strip). */
 #define PART_OUTPUTS 256
 #define ALIGN        64
 /* mask of the exponent bits of a float; all are set in an infinity or NaN */
@@ -34,8 +35,8 @@ struct logits {
 	const struct kern *kern;
 	struct workers *workers;
 	struct logits_beside beside;
-	/* number of computed rows; number of rows that logits_rows_not_finite
-	 * returns */
+	/* rows: number of computed rows. odd_rows: the result of
+	 * logits_rows_not_finite. */
 	uint64_t rows, odd_rows;
 	uint64_t odd_weights;
 	/* for each row of the current call, whether odd_rows will count the
@@ -47,8 +48,9 @@ struct logits {
 	/* reads the weights if they are streamed */
 	struct logits_source source;
 	bool streamed;
-	/* Range of outputs whose weights are at `weights`: all outputs, or one
-	 * part of a streamed matrix. */
+	/* Range of outputs (tokens of the vocabulary) whose weights are at
+	 * `weights`: all outputs, or the outputs of one part of a streamed
+	 * matrix. */
 	uint32_t first, n_outputs;
 	size_t part_bytes; /* bytes of the weights of PART_OUTPUTS outputs */
 	bool int8;
@@ -61,7 +63,8 @@ struct logits {
 	/* [threads][scratch_bytes] scratch memory of the kernels */
 	uint8_t *scratch;
 	size_t scratch_bytes;
-	/* [threads][LOGITS_ROWS][PART_OUTPUTS] results of the current part */
+	/* [threads][LOGITS_ROWS][PART_OUTPUTS] logits that the thread's current
+	 * work item computes */
 	float *part;
 	/* where the logits of each row of the current call are stored */
 	float *const *out;
@@ -249,9 +252,10 @@ int logits_compute(struct logits *l, const float *const *hidden,
 
 		l->kern->rmsnorm(
 			x, hidden[i], l->norm_weight, m->n_embd, m->norm_eps);
-		/* Check before the norm and the quantization: the norm hides
-		 * huge values, and quantization turns a value that is not
-		 * finite into an arbitrary number. */
+		/* Check the state before the norm, because the norm hides huge
+		 * values; check the result of the norm before it is quantized,
+		 * because quantization turns a value that is not finite into an
+		 * arbitrary number. */
 		atomic_store_explicit(&l->odd[i],
 			reaches(EXPONENT_HUGE, hidden[i], m->n_embd) ||
 				reaches(EXPONENT_HUGE, x, m->n_embd),

@@ -59,9 +59,9 @@ void logits_set_beside(struct logits *, const struct logits_beside *);
 
 /* Copy the weights of the norm and the output matrix to `dst`, for use by a
  * device; the matrix starts at a multiple of 64 bytes. From then on the logits
- * are computed from this copy of the matrix, which must outlive `logits`. *norm
- * and *matrix receive types, shapes and offsets. The matrix must not be
- * streamed. */
+ * are computed from this copy of the matrix, which must outlive the struct
+ * logits. *norm and *matrix receive types, shapes and offsets. The matrix must
+ * not be streamed. */
 void logits_share(struct logits *, uint8_t *dst, struct wire_tensor *norm,
 	struct wire_tensor *matrix);
 

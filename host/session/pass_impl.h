@@ -19,7 +19,9 @@ struct pass {
 	struct session *s;
 	const struct session_hooks *hooks;
 	struct wire_graph_run run;
-	uint32_t kind; /* index of the graph's size in plan.graph_rows */
+	/* size of the graph that the pass runs, as an index of
+	 * plan.graph_rows */
+	uint32_t kind;
 	uint32_t graph_rows;
 	/* largest number of cache slots that a row attends to */
 	uint32_t longest;
@@ -35,17 +37,18 @@ struct pass {
 	 * device is replaced */
 	unsigned generation;
 	uint64_t began_ns;
-	/* padding rows, added to session_stats.padded_rows at the end of the
-	 * pass */
+	/* number of padding rows, which end_pass adds to
+	 * session_stats.padded_rows */
 	uint32_t padded;
-	/* graph_rows before rows were dropped */
+	/* value of graph_rows before rows were dropped after exit_layers */
 	uint32_t first_graph_rows;
 };
 
 /* Write the batch to shared memory; at[i] is the position of row i's keys and
  * values in the row's sequence. */
 int pass_write_batch(struct pass *, const uint32_t *at, struct err *);
-/* Write the rows' input states to shared memory. */
+/* Write the rows' input states (rows->state or, if it is NULL, the token
+ * embeddings) to shared memory. */
 int pass_write_hidden(struct session *, const struct rows *, struct err *);
 
 /* List in refs[] the ranges of a buffer that the CPU wrote since the last call

@@ -15,8 +15,8 @@
 #include <math.h>
 
 #define SLOTS 16
-/* number of simulated cycles: enough that the last cycle takes as long as the
- * cycle before it */
+/* number of simulated cycles (pass_price.h): enough that the last cycle takes
+ * as long as the cycle before it */
 #define CYCLES 4
 /* minimum number of rows of a graph, except the one-row graph */
 #define LEAST_ROWS 8
@@ -85,9 +85,10 @@ static void read_next(struct timeline *t, uint64_t from)
 		(unsigned)soc->flash_queue, t->begin_ps, &t->read);
 }
 
-/* Time at which the next streamed layer is in memory. The rule is the same as
- * in there_ps of host/memory/staging.c. `turn` is the time at which the NPU is
- * ready to run the layer. */
+/* Time at which the next streamed layer is in memory. `turn` is the time at
+ * which the NPU is ready to run the layer; before `turn`, flash reads only the
+ * fraction flash_ahead of the layer, as in there_ps of
+ * host/memory/staging.c. */
 static uint64_t arrival(struct timeline *t, uint64_t turn)
 {
 	double ahead = t->ask->soc->flash_ahead;

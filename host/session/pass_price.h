@@ -1,17 +1,18 @@
 /*
  * Cost model for a pass of a streamed model on a phone, computed from shapes
  * alone, without running a model. The cost model schedules layers one by one,
- * each as a flash read and a request to the NPU, on the same timeline as a
- * session does (host/npu/phone.h). A cycle is a pass, its logits and the
- * drafting of the next tree. Four cycles are simulated, so that the last two
- * cycles take the same time. The result is the cost of the last cycle.
+ * each as a flash read and a request to the NPU, with the same timeline
+ * functions as a session (host/npu/phone.h). A cycle is a pass, its logits and
+ * the drafting of the next tree. Four cycles are simulated, so that the last
+ * two cycles take the same time. The result is the cost of the last cycle.
  *
  * A session that runs one model but is priced as another shape (--as) can give
- * a different cost for two reasons. The session computes fewer and larger
- * layers, which changes the waiting time per layer. The session also charges
- * cache maintenance. Apart from these two differences, the cost model and the
- * session give the same cost. The functions have no state, allocate no memory,
- * and may be called on any thread.
+ * a different cost for two reasons. One request of the session can stand for
+ * several layers of the shape, so the session has fewer requests than the shape
+ * has layers, and the waiting times differ. The session also charges cache
+ * maintenance. Apart from these two differences, the cost model and the session
+ * give the same cost. The functions have no state, allocate no memory, and may
+ * be called on any thread.
  */
 #ifndef HOST_SESSION_PASS_PRICE_H
 #define HOST_SESSION_PASS_PRICE_H
@@ -25,9 +26,9 @@
 struct shape;
 struct soc;
 
-/* A layer of a shape, with its matrices in these types and this layout. Rows
- * are quantized and exponentials are computed in f32, as with the default
- * precision. */
+/* Describe a layer of a shape for the functions of price_layer.h. The layer's
+ * matrices have the given types and layout. Rows are quantized and exponentials
+ * are computed in f32, as with the default precision. */
 struct price_layer pass_price_layer(
 	const struct shape *, struct shape_type, enum layout);
 
@@ -71,8 +72,8 @@ struct pass_terms {
 	double joules; /* energy, including the base power base_w */
 };
 
-/* Compute the cost. For a count that is not an integer, the result is
- * interpolated between the costs of the two nearest integers. */
+/* Compute the cost. If `rows` or `upper_rows` is not an integer, the result is
+ * interpolated between the costs for the two nearest integers. */
 struct pass_terms pass_price(const struct pass_ask *);
 
 #endif

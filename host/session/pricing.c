@@ -156,8 +156,8 @@ void pricing_keep(
 	p->streamed = run - (stay > like ? stay : like);
 }
 
-/* Whether two layers have the same cost. Only the members compared here can
- * differ between layers. */
+/* Whether two layers have the same cost. Only the members that are compared
+ * here can differ between the layers of a model. */
 static bool alike(const struct price_layer *a, const struct price_layer *b)
 {
 	return a->head_norm == b->head_norm &&
@@ -167,7 +167,8 @@ static bool alike(const struct price_layer *a, const struct price_layer *b)
 
 /* ---- layers on the CPU --------------------------------------------------- */
 
-/* Cost of computing layers [s.first, s.end) of the priced shape on the CPU. */
+/* Cost of computing layers [s.first, s.end) of the priced shape on the CPU.
+ * `maps`: attention weights are computed as well. */
 static void cpu_layers(const struct pricing *p, struct share s,
 	const struct price_batch *b, bool maps, struct price *out)
 {
@@ -257,7 +258,8 @@ void pricing_run(
 
 /* ---- cache maintenance, and bytes of layers ------------------------------ */
 
-/* Bytes of a row's states, plus its keys and values in `layers` layers. */
+/* Bytes of a row's hidden state, plus bytes of the row's keys and values in
+ * `layers` layers. */
 static uint64_t row_bytes(
 	const struct pricing *p, uint32_t embd, uint64_t kv, uint32_t layers)
 {

@@ -57,15 +57,16 @@ struct pricing {
 	const struct model *model;
 	const struct block *block;
 	enum wire_precision precision;
-	/* [n_layer] the real layers, with the dimensions and types that are
-	 * priced */
+	/* [n_layer] for each real layer, the dimensions and types with which
+	 * the layer is priced */
 	struct price_layer *layer;
 	uint32_t layers; /* number of layers of the priced shape */
 	/* layers of the real model that are resident */
 	struct residency residency;
 	uint32_t streamed; /* number of streamed layers of the priced shape */
-	enum dtype output; /* type of the output matrix */
-	/* type of the output matrix in the device's window;
+	/* type of the output matrix for logits that the CPU computes */
+	enum dtype output;
+	/* type of the output matrix that the device reads (pricing_likely);
 	 * session_plan_pricing sets this if `as` is set */
 	enum dtype output_tiles;
 	/* Whether runs are charged to the CPU instead of the NPU. Padding rows,
@@ -128,8 +129,8 @@ struct share pricing_share(const struct pricing *, uint32_t block);
 void pricing_layers(const struct pricing *, const struct priced_run *,
 	struct share, struct price *out);
 
-/* Bytes of the weights of some layers of the priced shape, all of which the
- * block must stand for. Without `as`, bytes of the whole block. */
+/* Bytes of the weights of `layers`, which must be layers of the priced shape
+ * that the block stands for. Without `as`, bytes of the whole block. */
 uint64_t pricing_bytes(
 	const struct pricing *, uint32_t block, struct share layers);
 
@@ -137,8 +138,8 @@ uint64_t pricing_bytes(
  * Cost of the cache maintenance of a request for a block. `bytes` is the number
  * of bytes in buffers that were really invalidated and cleaned; the function
  * scales `bytes` to the shape. `rings` is the number of bytes that were
- * invalidated and cleaned in the request and completion rings; it is the same
- * for every shape.
+ * invalidated and cleaned in the request and completion rings; this number is
+ * the same for every shape.
  */
 void pricing_maintenance(const struct pricing *, uint32_t block, uint64_t bytes,
 	uint64_t rings, struct price *out);
@@ -151,8 +152,9 @@ void pricing_map(const struct pricing *, uint64_t bytes, struct price *out);
  * if there is no such read. */
 uint64_t pricing_read(const struct pricing *, uint32_t layer, uint32_t i);
 
-/* Cost of a run of the output graph (which predicts the likeliest next tokens)
- * of graph_rows rows for `rows` rows, without cache maintenance. */
+/* Cost of a run of the output graph (which predicts the likeliest next tokens),
+ * without cache maintenance. The graph has graph_rows rows, of which `rows` are
+ * used. */
 void pricing_likely(const struct pricing *, uint32_t graph_rows, uint32_t rows,
 	bool extended, struct price *out);
 /* Cost of computing the logits of `rows` rows on the CPU. */

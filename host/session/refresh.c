@@ -29,8 +29,8 @@ struct refresh {
 	struct batch batch; /* scratch memory for checking rows */
 	struct refresh_stats stats;
 
-	/* Input of the last refresh_start. The thread reads these members while
-	 * it computes. */
+	/* State of the last refresh, and its input. The refresh thread reads
+	 * the input while it computes. */
 	enum state state;
 	uint32_t sequence;
 	struct host_rows rows;
@@ -43,7 +43,7 @@ struct refresh {
 	bool threaded; /* whether the thread exists */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool computing, stop; /* both guarded by the lock */
+	bool computing, stop; /* both are guarded by `lock` */
 };
 
 /* ---- the thread ---------------------------------------------------------- */
@@ -96,8 +96,9 @@ static bool is_computed(struct refresh *r, bool wait)
 int refresh_open(struct refresh **out, struct session *s,
 	const struct refresh_opts *opts, struct err *e)
 {
-	/* By default use fewer threads than the session, because at the same
-	 * time the device computes with all of the session's threads. */
+	/* By default use fewer threads than the session, because the device
+	 * computes at the same time, with as many threads as the session
+	 * has. */
 	uint32_t threads = opts->threads ? opts->threads : s->plan.threads / 4;
 	struct wire_model m = session_wire_model(s);
 	sigset_t all, old;

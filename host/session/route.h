@@ -17,10 +17,10 @@ struct route {
 	float weight;
 };
 
-/* Choose the experts out[n_used] of a row from score[n_expert]. The weights are
- * the probabilities; with `norm`, they are divided by their sum. Returns false
- * if a score is not finite; out[] then has the first n_used experts, with
- * weight 0. */
+/* Choose the experts out[n_used] of a row from score[n_expert]. The weight of
+ * an expert is its softmax probability; with `norm`, the weights are divided by
+ * their sum. Returns false if a score is not finite; out[] then has the first
+ * n_used experts, with weight 0. */
 bool route_row(const float *score, uint32_t n_expert, uint32_t n_used,
 	bool norm, struct route *out);
 

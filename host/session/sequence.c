@@ -21,13 +21,17 @@ struct sequence {
 	/* [room] runs (blocks of KV_RUN cache slots) that hold the sequence's
 	 * tokens, in order */
 	uint32_t *run;
-	uint64_t *written; /* [room * KV_RUN] see sequence_written */
+	/* [room * KV_RUN] for each position, the number of its last claim or
+	 * write (sequence_written) */
+	uint64_t *written;
 };
 
 struct sequences {
 	struct kv_memory kv;
 	struct kv_pool *pool;
-	float *state; /* [slots][width]; NULL without sequences_keep_states */
+	/* [slots][width] states of the slots' tokens; NULL without
+	 * sequences_keep_states */
+	float *state;
 	uint32_t width;
 	/* [runs] scratch memory: free runs that the current claim has just
 	 * taken */
@@ -342,7 +346,7 @@ static size_t byte_of(const struct kv_memory *kv, uint32_t half, uint32_t slot)
 
 /* Whether the claim needs a new run (KV_RUN cache slots) in place of the
  * sequence's run number i: because the sequence has no run i yet, or because
- * other sequences share it. */
+ * other sequences share run i. */
 static bool lacks(
 	const struct sequences *s, const struct sequence *q, uint32_t i)
 {

@@ -1,12 +1,12 @@
 /*
  * Sequences of cached tokens that share common prefixes. Each sequence has a
  * length and a table of runs, which are groups of KV_RUN adjacent cache slots
- * (host/memory/kv_pool.h). The token at position p is in slot p of the table's
- * runs taken in order, wherever these runs are in memory. A fork takes
- * references to its parent's runs. Before a sequence writes to a shared run,
- * the run is copied for this sequence (sequences_claim: copy on write). So a
- * fork that is never written costs nothing, and a fork that continues after the
- * shared prefix copies at most one run.
+ * (host/memory/kv_pool.h). The token at position p is in slot p % KV_RUN of the
+ * run at index p / KV_RUN of the table. A run can be anywhere in the cache. A
+ * fork takes references to its parent's runs. Before a sequence writes to a
+ * shared run, the run is copied for this sequence (sequences_claim: copy on
+ * write). So a fork that is never written costs nothing, and a fork that
+ * continues after the shared prefix copies at most one run.
  *
  * The code is independent of devices and models: any buffer can hold the cache.
  * The caller keeps ownership of the buffer; every write to it is enclosed in
@@ -105,10 +105,11 @@ uint32_t sequence_claimed(const struct sequences *, uint32_t id);
 void sequence_settle(struct sequences *, uint32_t id);
 
 /*
- * Accept n claimed tokens. sequence_move moves the data at position from[k] to
- * the k'th position after the sequence's length, in layers [begin, end); from[]
- * must ascend. sequence_move returns the number of tokens that had to be moved.
- * sequence_grow then sets the new length and frees the remaining claimed slots.
+ * Accept n claimed tokens. sequence_move moves the keys and values at position
+ * from[k] to position length + k, in layers [begin, end), where `length` is the
+ * sequence's length; from[] must ascend. sequence_move returns the number of
+ * tokens that had to be moved. sequence_grow then sets the new length and frees
+ * the remaining claimed slots.
  */
 uint32_t sequence_move(struct sequences *, uint32_t id, const uint32_t *from,
 	uint32_t n, uint32_t begin, uint32_t end);
@@ -124,8 +125,9 @@ uint64_t sequence_written(const struct sequences *, uint32_t id, uint32_t at);
 /*
  * Give each slot room for a state of `width` floats, initially 0. A slot's
  * state is copied together with its keys and values. sequence_state returns the
- * state of a cached or claimed position, which is valid until the sequence is
- * written; NULL if slots have no states. Returns 0 or -ENOMEM.
+ * state of a cached or claimed position, or NULL if slots have no states; the
+ * state is valid until the sequence is written. sequences_keep_states returns 0
+ * or -ENOMEM.
  */
 int sequences_keep_states(struct sequences *, uint32_t width, struct err *);
 float *sequence_state(const struct sequences *, uint32_t id, uint32_t at);
@@ -149,7 +151,8 @@ int sequence_read(struct sequences *, uint32_t id, uint32_t layer, enum kv_half,
 int sequence_write(struct sequences *, uint32_t id, uint32_t layer,
 	enum kv_half, uint32_t at, uint32_t n, const void *from, struct err *);
 
-/* Number of runs that have been copied, completely or in part. */
+/* Number of runs that have been copied, completely or in part, because several
+ * sequences shared them. */
 uint64_t sequences_copied(const struct sequences *);
 /* Number of slots that belong to no sequence. */
 uint32_t sequences_free(const struct sequences *);

@@ -74,10 +74,10 @@ static uint64_t streaming_ns(const struct session *s)
 
 /*
  * Weights are streamed while logits are computed: logits_compute calls a
- * function (logits_set_beside) that handles layers that have arrived, and waits
- * for parts of a streamed output matrix. The time of that function and the
- * waiting time count as streaming, so both times are subtracted from the time
- * of the logits.
+ * function (logits_set_beside) that handles layers that have arrived;
+ * logits_compute also waits for the parts of a streamed output matrix. The time
+ * of that function and the waiting time count as streaming, so both times are
+ * subtracted from the time of the logits.
  */
 static int compute_of(struct session *s, const float *const *hidden,
 	float *const *out, uint32_t n, struct err *e)

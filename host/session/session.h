@@ -40,8 +40,8 @@ int session_open(struct session **out, const struct model *,
  * violations, or the error that left the trace incomplete. */
 int session_close(struct session *, struct err *);
 
-/* Number of cached tokens of a sequence, and the maximum number of tokens of a
- * sequence. */
+/* session_length: number of cached tokens of a sequence. session_context:
+ * maximum number of tokens of a sequence. */
 uint32_t session_length(const struct session *, uint32_t sequence);
 uint32_t session_context(const struct session *);
 /* Maximum number of rows of one forward pass, which is the number of rows of
@@ -73,8 +73,8 @@ int session_fork(
 	struct session *, uint32_t parent, uint32_t *sequence, struct err *);
 void session_remove(struct session *, uint32_t sequence);
 
-/* Mark a sequence as one that may be closed when another sequence needs its
- * cache slots or its id: see sequence_spare and sequence_spared. */
+/* Mark a sequence as spare: the sequence may be closed when its cache slots or
+ * its id are needed for another sequence (sequence_spare, sequence_spared). */
 uint64_t session_spare(struct session *, uint32_t sequence);
 uint64_t session_spared(const struct session *, uint32_t sequence);
 
@@ -138,8 +138,8 @@ int session_forward(struct session *, const struct rows *,
 int session_continue(struct session *, uint32_t sequence, const int32_t *token,
 	uint32_t n, struct err *);
 
-/* Set opts.attend_apart for all later passes. Results do not depend on this
- * option. */
+/* Set opts.attend_apart (attention reads the cache separately for each row) for
+ * all later passes. Results do not depend on this option. */
 void session_attend_apart(struct session *, bool apart);
 
 /* The row's last hidden state, before the final norm: float32 [n_embd]. NULL if
@@ -204,8 +204,8 @@ int session_accept(struct session *, uint32_t sequence, const uint32_t *path,
  */
 void session_count_valid(struct session *, uint32_t rows);
 
-/* Call this while no user request is waiting. With graph switching, this loads
- * the prefill graphs now, so that the next prompt does not wait for them. */
+/* Call this while no user request is waiting. With graph switching, the call
+ * loads the prefill graphs, so that the next prompt does not wait for them. */
 int session_rest(struct session *, struct err *);
 
 /*
@@ -289,8 +289,8 @@ void session_price_by_cpu(struct session *, bool but_prompts);
 /*
  * Expected NPU time of a pass of `rows` rows, in picoseconds of simulated phone
  * time. `longest` is the largest number of tokens that a row attends to,
- * including itself. The time grows in steps of the graph sizes. Requires a
- * simulated phone.
+ * including itself. The time depends on the number of rows of the graph that
+ * runs the pass, so the time grows in steps. Requires a simulated phone.
  */
 uint64_t session_expect_pass(
 	const struct session *, uint32_t rows, uint32_t longest);
@@ -337,10 +337,10 @@ uint64_t session_ahead(struct session *);
 int session_read_ahead(struct session *, struct err *);
 
 /*
- * The events of the last session_prefill with graph switching, in the order in
- * which they ended. *n receives the number of events, which is 0 if there was
- * no such prefill. The session owns the events, which are valid until the next
- * prefill.
+ * The events (runs and loads of graphs) of the last session_prefill with graph
+ * switching, in the order in which they ended. *n receives the number of
+ * events, which is 0 if there was no such prefill. The session owns the events,
+ * which are valid until the next prefill.
  */
 const struct graph_event *session_graph_log(const struct session *, size_t *n);
 

@@ -320,7 +320,7 @@ int session_take_over(struct session *s, struct err *e)
 
 	s->attached = false;
 	/* The layout of the weights fits the local memory of the first device,
-	 * so the new device must have at least as much. */
+	 * so the new device must have at least as much local memory. */
 	if (has < s->strip_max)
 		return err_set(e, EPROTO,
 			"the replacement device has too little local memory: "

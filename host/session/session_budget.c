@@ -112,8 +112,8 @@ static int choose_by_size(struct session_plan *p, const struct model *m,
 	p->output_streamed = room < output;
 	if (!p->output_streamed)
 		room -= output;
-	/* At least one layer must be streamed, because the slots have been
-	 * reserved. */
+	/* Stream at least one layer: the slots have been reserved, and a
+	 * session without streamed layers creates no slots. */
 	p->resident = 0;
 	while (p->resident + 1 < m->n_layer &&
 		layers_bytes(p, m, p->resident + 1) <= room)

@@ -30,9 +30,9 @@ struct session_opts;
 struct session_plan;
 
 /*
- * Bytes of a staging slot, including its header. With parts <= 1 the slot can
- * hold the largest streamed layer. Otherwise layers are cut into up to `parts`
- * parts, and the slot can hold the largest part.
+ * Bytes of a staging slot, including the RoPE frequencies at its start. With
+ * parts <= 1 the slot can hold the largest streamed layer. Otherwise layers are
+ * cut into up to `parts` parts, and the slot can hold the largest part.
  */
 size_t session_budget_slot(
 	const struct model *, const struct residency *, unsigned parts);

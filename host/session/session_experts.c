@@ -28,8 +28,8 @@
 #include <string.h>
 
 /* Maximum number of experts per run. A request names all buffers of its run:
- * the weights of each expert, the picks (struct wire_pick), the states, and the
- * few ranges that the CPU wrote. */
+ * the weights of each expert, the picks (each row's experts and their weights,
+ * struct wire_pick), the states, and the few ranges that the CPU wrote. */
 #define RUN_EXPERTS 64
 _Static_assert(2 * RUN_EXPERTS < WIRE_MAX_REFS,
 	"a request has room for its other buffers");
@@ -112,8 +112,8 @@ int session_open_experts(struct session *s, struct err *e)
 	return 0;
 }
 
-/* Release the experts in x->taken: all runs that read these experts have
- * ended. */
+/* Release the experts in x->taken. To be called when all runs that read these
+ * experts have ended. */
 static void release_taken(struct session *s)
 {
 	struct mixture *x = &s->mix;

@@ -76,7 +76,9 @@ struct inflight {
 	uint64_t asked_ps;
 	uint64_t sent_ps;
 	uint64_t took_ps, end_ps;
-	uint64_t ring_bytes; /* result of session_ring_bytes for this request */
+	/* bytes of the rings that the device cleans or invalidates for this
+	 * request */
+	uint64_t ring_bytes;
 };
 
 /* State of PLACEMENT_SWAP. With this placement some resident units (parts of
@@ -110,7 +112,7 @@ struct mixture {
 	 * the weights by which their results are multiplied */
 	struct route *route;
 	uint32_t *wanted; /* [n_expert] scratch: a list of expert numbers */
-	/* [n_expert] experts that are read by runs in flight */
+	/* [n_expert] experts whose weights are read by runs in flight */
 	struct expert_place *taken;
 	uint32_t n_taken;
 	/* Memory for predicting experts: the states of the rows for which
@@ -145,13 +147,15 @@ struct session {
 	 * out in strips of at most this size. */
 	uint32_t strip_max;
 	struct pricing pricing;
-	/* if pricing.by_cpu is set, passes that prefill a prompt are still
-	 * priced as NPU work */
+	/* whether passes that prefill a prompt are priced as NPU work even if
+	 * pricing.by_cpu is set */
 	bool prompts_by_npu;
 	/* If not NULL, use this price for the awaited request instead of the
 	 * price that the device reports. */
 	const struct price *instead;
-	uint64_t instead_rings; /* session_ring_bytes of the awaited request */
+	/* bytes of the rings that the device cleans or invalidates for the
+	 * awaited request */
+	uint64_t instead_rings;
 	/* the session's own trace, or the trace of the session opts.beside;
 	 * NULL if there is no trace */
 	struct trace *trace;
@@ -218,16 +222,19 @@ struct session {
 	/* Position of the row's keys and values in its sequence: `at` in the
 	 * first opts.exit_layers layers, `upper` in all later layers. */
 	uint32_t *at, *upper;
-	uint32_t *place; /* index of the row's state, or DROPPED */
+	/* index of the row's hidden state in the activation buffer; DROPPED if
+	 * the row was dropped after exit_layers */
+	uint32_t *place;
 	/* scratch memory, [max_rows] each */
 	uint32_t *keep;
 	struct row *some;
-	/* memory for the result of batch_cut in the current pass; NULL without
-	 * a simulated phone */
+	/* memory for the pieces (groups of cache slots to which the same rows
+	 * attend) that batch_cut makes in a pass; NULL without a simulated
+	 * phone */
 	void *cut;
 	struct session_stats stats;
-	/* the member of `stats` that counts the rows of passes: prompt_rows or
-	 * decode_rows */
+	/* the member of `stats` to which rows are added now: prompt_rows during
+	 * session_prefill, otherwise decode_rows */
 	struct row_counts *counts;
 };
 
@@ -254,8 +261,8 @@ static inline uint32_t session_flags(const struct session *s)
 }
 
 /* Cut the model's layers into blocks (consecutive layers that run as one
- * request), and set up the prices of the blocks. May be called again, after
- * which the earlier blocks are replaced. */
+ * request), and set up the prices of the blocks. A second call replaces the
+ * blocks of the first call. */
 int session_cut_blocks(struct session *, struct err *);
 
 /* Called when the device's window has no room for something that must be in the
@@ -372,7 +379,7 @@ int session_load_graph(struct session *, uint32_t block, uint32_t kind,
 int session_report_kv(struct session *, unsigned ranges, struct err *);
 
 /* Compute the logits of n <= LOGITS_ROWS states, which the caller has checked
- * with logits_check; count and price them. Returns the errors of
+ * with logits_check. The logits are counted and priced. Returns the errors of
  * logits_compute. */
 int session_logits_of(struct session *, const float *const *hidden,
 	float *const *out, uint32_t n, struct err *);
@@ -386,7 +393,7 @@ void session_read_on(void *arg);
 /* For npu_watch: deliver completions of the device to the session `arg`. */
 void session_request_done(
 	void *arg, uint32_t seq, const struct price *, uint64_t busy_ns);
-/* Append a request to the list, after it was sent. */
+/* Append a request that was sent to the list of requests in flight. */
 void inflight_add(struct session *, const struct inflight *);
 /* Bytes of the request and completion rings that the device cleans or
  * invalidates for one request with n_refs references and a message of `len`
@@ -400,8 +407,8 @@ const struct inflight *inflight_oldest(struct session *);
 void inflight_release_swap(struct session *, struct inflight *, uint64_t ps);
 /* Wait until all requests are answered. */
 int inflight_answered(struct session *, struct err *);
-/* Remove the answered requests from the list and free the staging slots that
- * they read. */
+/* Remove the answered requests from the list of requests in flight, and free
+ * the staging slots that they read. */
 int inflight_retire(struct session *, struct err *);
 /* Wait until all requests are answered and retired. In simulated phone time,
  * the CPU waits for the NPU. */

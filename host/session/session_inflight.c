@@ -114,8 +114,8 @@ void session_request_done(
 	phone_wait(s->time, phone_npu(s->time, s->time->cpu_ps, p));
 }
 
-/* Remove answered runs from the list and free the staging slots that they
- * read. */
+/* Remove the answered runs from the list of requests in flight, and free the
+ * staging slots that they read. */
 int inflight_retire(struct session *s, struct err *e)
 {
 	int ret = 0;

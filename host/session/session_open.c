@@ -35,7 +35,8 @@
 #include <string.h>
 
 /* Time for which the host spins for a completion before it sleeps, in
- * microseconds. Spinning saves time only if a CPU is idle; otherwise spinning
+ * microseconds: SPIN_SPARE_US if there are more CPUs than threads, otherwise
+ * SPIN_SHARED_US. Spinning saves time only if a CPU is idle; otherwise spinning
  * takes CPU time from the device process. */
 #define SPIN_SPARE_US  5000
 #define SPIN_SHARED_US 50
@@ -421,7 +422,7 @@ static int session_free(struct session *s, struct err *e)
 	if (s->owns_npu)
 		npu_close(s->npu);
 	else if (s->npu)
-		/* remove the handler, which may be registered for this
+		/* remove the handler of completions, whose argument may be this
 		 * session */
 		npu_watch(s->npu, NULL, NULL);
 	switching_close(s->switching);

@@ -48,8 +48,8 @@ struct session_opts {
 	 * with all blocks' prefill graphs; while the prompt is computed, each
 	 * prefill graph is replaced by a decode graph of at least graph_rows
 	 * rows (host/session/graph_switch.h). Cannot be combined with smaller
-	 * graphs, with streaming, or with `beside`. Requires a model with
-	 * causal attention or with blocks.
+	 * graphs, with streaming, or with `beside`. Requires a causal model, or
+	 * a diffusion model with a block_length.
 	 */
 	enum graph_switch graph_switch;
 	uint32_t graph_blocks, graph_rows;
@@ -105,10 +105,14 @@ struct session_opts {
 	 * options with these names. */
 	uint64_t va_extended;
 	uint32_t va_defer, va_map_us;
-	bool va_hard; /* see host/npu/npu.h */
+	/* limit the device's address space to its size after the start plus 256
+	 * MiB (VA_HARD_SLACK) */
+	bool va_hard;
 	/* placement of the weights in the device's window */
 	enum placement_policy placement;
-	bool swap_poison; /* see host/memory/swap.h */
+	/* for tests: overwrite a swap slot (buffer of copied weights) after the
+	 * device has read the weights */
+	bool swap_poison;
 	uint64_t evict_seed;
 	/* time for which a waiting thread spins before it sleeps, in
 	 * microseconds; -1: chosen by the number of CPUs */
@@ -133,10 +137,10 @@ struct session_opts {
 	struct session *beside;
 	/*
 	 * For a model in a flash image: how much of the weights stays in
-	 * memory. All other layers are streamed through staging slots in every
-	 * pass. The limit is either a share of the layers, or a number of bytes
-	 * for all weights in memory, including the staging slots
-	 * (host/session/session_budget.h).
+	 * memory. The layers that do not stay in memory are streamed through
+	 * staging slots in every pass. The limit is either a share of the
+	 * layers, or a number of bytes for all weights in memory, including the
+	 * staging slots (host/session/session_budget.h).
 	 */
 	double dram_share; /* share of the layers in memory, 0 to 1 */
 	/* budget in bytes; if not 0, used instead of dram_share */

@@ -23,9 +23,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define PAGE       IMAGE_PAGE
-#define BLOCK_MAX  (256ull << 20)
-#define LEAST_ROWS 8 /* least rows of graphs that opts.smaller_graphs adds */
+#define PAGE      IMAGE_PAGE
+#define BLOCK_MAX (256ull << 20)
+/* minimum number of rows of the graphs that opts.smaller_graphs adds */
+#define LEAST_ROWS 8
 
 static uint64_t kv_bytes_per_token(
 	const struct session_plan *p, const struct model *m)
@@ -422,7 +423,7 @@ int session_plan_pricing(struct pricing *pricing, const struct session_plan *p,
 
 /* Maximum size of a block: BLOCK_MAX or, if that is less, a third of the
  * device's remaining window, so that one block can run while another is mapped,
- * and a fragmented window still has a large enough gap. */
+ * and that even a fragmented window has a gap for a block. */
 static uint64_t block_limit(
 	const struct session_plan *p, const struct session_opts *o)
 {
@@ -489,8 +490,9 @@ static uint32_t units_of(
 }
 
 /* Append a unit to `out`, or only count the units if `out` is NULL. A unit of
- * more than BUFFER_MAX bytes is cut into several units, the last of which has
- * the layers. Returns the number of units. */
+ * more than BUFFER_MAX bytes is cut into several units; only the last of them
+ * keeps the layers of `unit`, the others have no layers. Returns the number of
+ * units. */
 static uint32_t put_units(struct unit *out, const struct unit *unit)
 {
 	uint32_t n = (uint32_t)((unit->room + BUFFER_MAX - 1) / BUFFER_MAX);
@@ -648,8 +650,8 @@ bool session_plan_window(const struct model *m, const struct session_opts *opts,
 	}
 	/* In a larger device window a longer cache and larger blocks are
 	 * chosen, so the required size grows with the window. Try growing
-	 * sizes; the first size that is not less than the size required for it
-	 * is the smallest possible size. */
+	 * window sizes; the smallest possible window is the first one that is
+	 * at least as large as the size required in it. */
 	for (;; o.va_window = r->total) {
 		if (beside) {
 			other.va_window = o.va_window;

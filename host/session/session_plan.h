@@ -39,8 +39,8 @@ struct session_plan {
 	 * layers */
 	bool output_streamed;
 	uint32_t context; /* maximum number of tokens of a sequence */
-	/* number of cache slots; bytes of the keys (or of the values) of one
-	 * slot in one layer */
+	/* slots: number of cache slots. kv_stride: bytes of the keys (or of the
+	 * values) of one slot in one layer. */
 	uint32_t slots, kv_stride;
 	uint64_t kv_bytes;
 	/* Bytes of the device's window reserved for the cache and the
@@ -62,19 +62,20 @@ struct session_plan {
 	bool by_layer;
 	/* maximum number of spans (ranges of adjacent slots) in a batch */
 	uint32_t span_room;
-	/* Offsets in the activation buffer, which holds the batch, the hidden
-	 * states and, if opts.tap_layers is set, the states after that number
-	 * of layers. */
+	/* The activation buffer holds the batch, the hidden states and, if
+	 * opts.tap_layers is set, the states after that number of layers.
+	 * hidden_off, tap_off: offsets of these two kinds of states in the
+	 * buffer. io_bytes: bytes of the buffer. */
 	size_t hidden_off, tap_off, io_bytes;
-	/* with opts.predict_top_k: [max_rows] results of the output graph
-	 * (struct wire_output) */
+	/* with opts.predict_top_k: offset in the activation buffer of the
+	 * output graph's results for max_rows rows (struct wire_output) */
 	size_t likely_off;
 	/* With graph switching, a pass may be divided into parts of fewer rows.
 	 * The batches of the parts begin at parts_off, before the hidden
 	 * states; each batch takes part_bytes. */
 	size_t parts_off, part_bytes;
-	/* Bytes of a staging slot, including its header; 0 if no layer is
-	 * streamed. */
+	/* Bytes of a staging slot, including the RoPE frequencies at its start;
+	 * 0 if no layer is streamed. */
 	size_t stage_bytes;
 	/* With experts: number of experts that have a slot in memory. */
 	uint32_t expert_slots;

@@ -54,16 +54,17 @@ struct graph_event {
  * session_stats_since treats the counter: keep the later value (KEPT), subtract
  * the earlier value (LESS), or subtract all members of a row_counts (ROWS).
  * `report` defines the member of the JSON output, in the order of this table: a
- * number with this name (WHOLE), or a number of nanoseconds that is written in
- * seconds as `name_s` for `name_ns` (SECONDS). APART means that the counter is
- * written elsewhere.
+ * number with the counter's name (WHOLE); a number of seconds, named `name_s`
+ * for the counter `name_ns` (SECONDS); or an object with all members of a
+ * row_counts (ROWS). APART means that the counter is written elsewhere.
  */
 /* clang-format off */
 #define SESSION_STATS(X)                                                      \
 	/* rows of logits that were used, and rows that were computed */      \
 	X(LESS, WHOLE, logits_rows) X(LESS, WHOLE, logits_computed)           \
-	/* time of computing logits: on the wall clock, without the time in
-	 * which weights were streamed meanwhile, and on the phone's clock */ \
+	/* time of computing logits. logits_ns: on the wall clock, without the
+	 * time for streaming weights in between. logits_ps: on the clock of
+	 * the simulated phone. */                                            \
 	X(LESS, SECONDS, logits_ns) X(LESS, APART, logits_ps)                 \
 	X(LESS, WHOLE, passes)         /* number of forward passes */         \
 	X(LESS, WHOLE, rows)           /* rows computed, without padding */   \

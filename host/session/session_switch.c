@@ -247,8 +247,8 @@ int switching_before(struct session *s, uint32_t block, struct err *e)
 
 /* ---- a prompt ------------------------------------------------------------ */
 
-/* The expected times of a prompt's executions, and the plan made from these
- * times. */
+/* The expected times of a prompt's executions (in an execution, one block
+ * computes one chunk of the prompt), and the plan made from these times. */
 struct prospect {
 	struct switch_problem problem;
 	/* [2][chunks][blocks] expected times with the decode graph, and with

@@ -2,8 +2,8 @@
  * Times of runs and loads of each block. The times are measured once, when the
  * session opens, with a few dummy rows, in simulated phone time or, without a
  * simulated phone, in wall time. Attention takes longer if more tokens are
- * cached. So each graph is measured at two lengths, and times for other lengths
- * are interpolated linearly.
+ * cached. So each graph is measured at two lengths (numbers of tokens that the
+ * last row attends to), and times for other lengths are interpolated linearly.
  */
 #include "host/session/session_impl.h"
 #include "host/session/switching.h"
@@ -106,8 +106,8 @@ int switching_measure(struct session *s, struct err *e)
 	ret = measure(s, e);
 	npu_stats(s->npu, &s->switching->warm_up);
 	npu_stats_less(&s->switching->warm_up, &npu);
-	/* report coherence violations of the measurement as the session's
-	 * own */
+	/* Let switching_stats subtract no violations, so that the session
+	 * reports the coherence violations of the measurement, too. */
 	s->switching->warm_up.violations = 0;
 	stats.bytes_mapped = s->stats.bytes_mapped;
 	s->stats = stats;
@@ -119,9 +119,9 @@ int switching_measure(struct session *s, struct err *e)
 
 /* ---- expecting ----------------------------------------------------------- */
 
-/* Expected time of a run at `length`, by linear interpolation of the two
- * samples. The time never decreases with the length, even if the wall clock
- * measured a decrease. */
+/* Expected time of a run whose last row attends to `length` tokens, by linear
+ * interpolation of the two samples. The time never decreases with the length,
+ * even if the wall clock measured a decrease. */
 static uint64_t expect_run(
 	const struct switch_samples *of, uint32_t block, uint32_t length)
 {

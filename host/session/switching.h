@@ -41,11 +41,12 @@ struct part {
 	uint32_t first; /* index of the part's first row in the pass */
 	/* largest number of cache slots that a row attends to */
 	uint32_t longest;
-	/* number of pieces that batch_cut stored in the session's `cut`; 0 if
-	 * the cost model assumes `longest` slots for each row */
+	/* number of pieces (groups of cache slots to which the same rows
+	 * attend) that batch_cut stored in the session's `cut`; 0 if the cost
+	 * model assumes `longest` slots for each row */
 	uint32_t pieces;
-	/* offset of the part's batch in the activation buffer; bytes of the
-	 * batch */
+	/* off: offset of the part's batch in the activation buffer. places:
+	 * bytes of the batch. */
 	size_t off, places;
 };
 
@@ -60,11 +61,12 @@ struct switching {
 	/* the block's graph, or the graph that is being loaded for the block */
 	enum graph_kind kind[SWITCH_BLOCKS];
 
-	/* The current load: a request to drop the old graph, followed by a
-	 * request to load the new graph. */
+	/* A load consists of a request to drop the old graph, followed by a
+	 * request to load the new graph. dropping, loading: whether these
+	 * requests of the current load are in flight. */
 	bool dropping, loading;
-	/* whether the request to drop the old graph was answered, but the
-	 * request to load the new graph could not be sent yet */
+	/* whether the request to drop the old graph was sent, but the request
+	 * to load the new graph could not be sent yet */
 	bool lacks;
 	uint32_t drop_seq, load_seq, block;
 	uint64_t sent_ps, begin, end;
@@ -82,8 +84,9 @@ struct switching {
 	 * whether such a prompt is being computed. */
 	bool running;
 	struct switch_plan plan;
-	/* at: number of runs of a block's graph that have begun for this
-	 * prompt. next: index of the plan's next load. */
+	/* at: number of executions (an execution is the computation of a chunk
+	 * by a block) that have begun for this prompt. next: index of the
+	 * plan's next load. */
 	uint32_t at, next;
 
 	bool noting; /* whether events are added to `log` */
@@ -110,8 +113,8 @@ void switching_close(struct switching *);
  * unchanged. */
 int switching_attach(struct session *, struct err *);
 
-/* Total rows, including padding, of the graphs with which a pass of n rows
- * begins. */
+/* Number of rows, including padding, that the first block computes in a pass of
+ * n rows. */
 uint32_t switching_rows(const struct session *, uint32_t n);
 
 /* Get the counters of graph switching, and subtract from *npu the amounts by
