@@ -2,7 +2,7 @@
  * Plain decoding: one token per pass. The output and the speed of all other
  * methods are compared with plain decoding. The method needs almost no code of
  * its own: without a draft, the scheduler gives a request one row in each pass,
- * the row of its last token (host/scheduler/scheduler.h).
+ * for the last token of the request's text (host/scheduler/scheduler.h).
  */
 #include "host/method/methods.h"
 

@@ -151,9 +151,10 @@ uint32_t beams_to_score(struct samples *p, bool waiting, struct sample **out)
 }
 
 /*
- * Choose the beams of a tree that continue, and write them to keep[], the best
- * first. Returns their number. The tree's other beams have finished or failed,
- * or are cut by this call.
+ * Choose the beams of a tree that continue, and write them to keep[]: the best
+ * first, or in the order of the tree if all of them continue. Returns the
+ * number of these beams. The tree's other beams have finished or failed, or are
+ * cut by this call.
  */
 static uint32_t keep_best(struct beams *b, struct samples *p,
 	struct sample **tree, struct sample **keep)

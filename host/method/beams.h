@@ -76,7 +76,7 @@ struct beams {
 	 * consecutive
 	 */
 	uint32_t n;
-	struct sample **active;    /* the beams that continue */
+	struct sample **active;    /* [n] the beams of the current round */
 	const struct sample *best; /* the best finished beam, or NULL */
 
 	uint32_t round, finished;

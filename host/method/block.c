@@ -50,10 +50,11 @@ struct text {
 	/* first position of the current block; when the block is filled,
 	 * d->begin is already the end of the block */
 	uint32_t begin;
-	/* the block is filled: the next pass computes it from its tokens */
+	/* whether the current block is filled; the next pass then computes the
+	 * keys and values of its tokens */
 	bool filled;
-	/* the current pass computes a filled block, whose keys and values are
-	 * cached after the pass */
+	/* whether the current pass computes a filled block; its keys and values
+	 * are cached after the pass */
 	bool caches;
 };
 

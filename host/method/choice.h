@@ -24,8 +24,8 @@ struct candidate {
 
 /*
  * Count the votes for each answer. The answers are written to row[], which has
- * room for n answers, in the order of their first candidates. Returns the
- * number of different answers.
+ * room for n answers, in the order in which they occur first in the array of
+ * candidates. Returns the number of different answers.
  */
 uint32_t choice_tally(const struct candidate *, uint32_t n, struct tally *row);
 

@@ -46,17 +46,19 @@ const struct opt_table aggregate_table = OPT_TABLE_INIT(
 struct choosing {
 	const struct method_env *env;
 	const struct chooser *how;
-	/* NULL if the method does not extract answers */
+	/* how answers are extracted from texts; NULL if the method does not
+	 * extract answers */
 	struct answer_form *form;
 	struct early_stop early;
-	bool stops_decided; /* --stop-decided */
-	/* the warm-up of --early-stop has ended: the remaining samples were
-	 * added, or are not needed because the votes agreed */
+	bool stops_decided; /* whether --stop-decided was given */
+	/* whether the warm-up of --early-stop has ended, so that the remaining
+	 * samples were added, or are not needed because the votes agreed */
 	bool all_added;
-	/* all samples have been scored, or the method has no reward model */
+	/* whether all samples have been scored, or need no scores because the
+	 * method has no reward model */
 	bool scored;
-	/* running samples have new scores, which may decide that some of them
-	 * cannot be chosen */
+	/* whether running samples have new scores, so that samples that can no
+	 * longer be chosen must be cut */
 	bool may_cut;
 };
 

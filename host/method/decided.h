@@ -9,9 +9,9 @@
  *           one are cut.
  *   values  The sample with the largest value is chosen; of samples with equal
  *           values, the first. If values can only fall while a text grows, a
- *           running sample is cut when a sample that has ended would be
- *           chosen instead even if the running sample's value did not fall any
- *           more.
+ *           running sample is cut when its present value is already too low: a
+ *           sample that has ended would be chosen even if the value of the
+ *           running sample did not fall any more.
  *
  * All calls come from one thread.
  */

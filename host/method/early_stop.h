@@ -39,7 +39,7 @@ extern const struct opt_table early_stop_table;
 
 struct early_stop {
 	struct early_stop_options opts;
-	bool armed; /* the warm-up has ended, and the threshold is set */
+	bool armed; /* whether the warm-up has ended and the threshold is set */
 	double threshold;
 };
 
@@ -51,7 +51,7 @@ void early_stop_init(struct early_stop *, const struct method_env *);
  * off. */
 uint32_t early_stop_warm_up(const struct early_stop *, uint32_t n);
 /* Compute the threshold from the warm-up samples, which must have ended. Must
- * be called if more samples follow. Returns 0 or -ENOMEM. */
+ * be called if samples are added after the warm-up. Returns 0 or -ENOMEM. */
 int early_stop_arm(struct early_stop *, const struct samples *, struct err *);
 
 /*

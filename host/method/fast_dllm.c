@@ -57,7 +57,7 @@ static const struct opt_table *const options[] = { &block_table, &canvas_table,
 	&threshold_table, &fast_table, NULL };
 
 struct text {
-	bool whole; /* the current pass computes all positions */
+	bool whole; /* whether the current pass computes all positions */
 };
 
 static int fast_start(struct denoising *d, struct err *e)

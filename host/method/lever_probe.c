@@ -25,11 +25,12 @@
  * because every disturbance makes a pass longer.
  */
 static const uint32_t shape[] = { TREE_ROWS_MOST, 1, 64, 16, 128, 32 };
-#define SHAPES   ARRAY_LEN(shape)
-#define ROUNDS   2
-#define ENDS     2 /* minimum number of cycles of the probe */
+#define SHAPES ARRAY_LEN(shape)
+#define ROUNDS 2
+#define ENDS   2 /* minimum number of cycles of the probe */
 
-#define CHILDREN 4 /* children of a node when a tree is filled up */
+/* maximum number of children per node that probe_grown adds */
+#define CHILDREN 4
 
 /* The probe stores one time for each number of rows. Near the end of the
  * context each pass may have a different number of rows, so the probe has room
@@ -39,7 +40,7 @@ _Static_assert(PASSES <= PASS_ROWS, "pass_cost_set has room for all passes");
 
 /* State of the probe's request, with the times of its passes. */
 struct probe {
-	uint64_t until; /* time by clock_ns when the probe ends */
+	uint64_t until; /* time (clock_ns) at which the probe ends */
 	unsigned n_passes;
 	uint32_t n; /* number of different row counts measured */
 	/*

@@ -29,7 +29,8 @@ struct state {
 struct text {
 	uint32_t at, n;
 	int32_t token[WIRE_MAX_ROWS];
-	bool drafted; /* the draft exists, and the next pass verifies it */
+	/* whether the draft exists, so that the next pass verifies it */
+	bool drafted;
 };
 
 static int linear_start(struct denoising *d, struct err *e)

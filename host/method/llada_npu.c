@@ -133,7 +133,9 @@ struct text {
 	struct revision *revision;
 	/* [limit] tokens shown to the observer of the text (gen_is_watched) */
 	int32_t *shown;
-	uint8_t *mark; /* [limit] enum gen_mark of these tokens */
+	/* [limit] how the observer shows each of these tokens (enum
+	 * gen_mark) */
+	uint8_t *mark;
 	/* length of blocks; the first block begins at `first` */
 	uint32_t length;
 	uint32_t first;
@@ -147,14 +149,14 @@ struct text {
 	 * became the current block.
 	 */
 	bool by_block, unchecked;
-	/* the last pass changed tokens of the block, or made positions visible
-	 * or invisible */
+	/* whether the last pass changed tokens of the block, or made positions
+	 * visible or invisible */
 	bool changed;
 	/* settled: number of passes since the block's last mask was filled.
 	 * settle: maximum of `settled`. */
 	uint32_t settled, settle;
-	/* the current pass is the first pass, which computes all positions and
-	 * has no window */
+	/* whether the current pass is the first pass, which computes all
+	 * positions and has no window */
 	bool first_pass;
 	/* the visible position whose input in this pass is the mask instead of
 	 * its token; -1 for no position */
@@ -200,13 +202,13 @@ static uint32_t count(const struct text *t, enum stage stage)
 
 /*
  * Choose the window (llada.cpp, section 3.2). The window begins at the row that
- * predicts the first open position. With shifted logits (d->shift) this is the
- * row of the preceding position; the window does not need this row if its
- * logits were kept from an earlier pass. When few masks are left in the block,
- * the window is extended to the size of the graph that the pass runs. The
- * additional rows take no time, because a graph always computes all of its
- * rows. The graphs have the same sizes with every --clock, so the text does not
- * depend on --clock.
+ * predicts the first position that the window must contain (is_open). With
+ * shifted logits (d->shift) this is the row of the preceding position; the
+ * window does not need this row if its logits were kept from an earlier pass.
+ * When few masks are left in the block, the window is extended to the size of
+ * the graph that the pass runs. The additional rows take no time, because a
+ * graph always computes all of its rows. The graphs have the same sizes with
+ * every --clock, so the text does not depend on --clock.
  */
 static void choose_window(struct text *t)
 {

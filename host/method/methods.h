@@ -32,7 +32,7 @@ bool method_uses(const struct method *, const struct opt_table *);
 /*
  * The i-th option table of all methods together; NULL if there are i or fewer
  * tables. A table that several methods share is listed once. (The function has
- * the type opt_tables.)
+ * the type opt_tables of base/opt.h.)
  */
 const struct opt_table *method_table(size_t i);
 

@@ -56,14 +56,15 @@ struct revision {
 	struct row row[WIRE_MAX_ROWS];
 	uint32_t n;
 	uint32_t guessed[WIRE_MAX_ROWS], predicted_by[WIRE_MAX_ROWS], n_guesses;
-	bool probing; /* only the probe token is recomputed (policy drift) */
+	/* whether the refresh recomputes only the probe token (policy drift) */
+	bool probing;
 	/* The members from `probe` to `drifted` are for the policy drift. The
 	 * probe token is the token that received the largest attention. */
 	/* position of the probe token; 0 before the first probe */
 	uint32_t probe;
 	float *attention;
-	/* attention of the probe token at an earlier refresh, with the weights
-	 * in attention[] */
+	/* attention of the probe token at an earlier refresh; the weights are
+	 * stored in attention[] */
 	struct attention_map before;
 	uint32_t from_layer;
 	bool drifted;

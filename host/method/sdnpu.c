@@ -50,17 +50,18 @@ static const struct opt_table table =
 static const struct opt_table *const options[] = { &table, NULL };
 
 /*
- * The default drafters. `sam` finds tokens in the text. `recycle` drafts the
- * tokens that the target predicted when the text's last token occurred before,
- * because the same tokens often follow again.
+ * The default drafters. `sam` drafts the tokens that followed earlier
+ * occurrences of the text's last tokens. `recycle` drafts the tokens that the
+ * target predicted when the text's last token occurred before, because the same
+ * tokens often follow again.
  */
 #define DRAFT "sam+recycle"
 
 /*
  * Initial estimate of the share of a pass's time that does not depend on the
- * number of rows. Measurements of passes replace it. On a simulated phone a
- * pass of all rows takes little longer than a pass of one row; on a CPU a pass
- * of all rows takes several times as long.
+ * number of rows. Measurements of passes replace the estimate. On a simulated
+ * phone a pass of all rows takes little longer than a pass of one row; on a CPU
+ * a pass of all rows takes several times as long.
  */
 #define FIXED 0.7
 

@@ -25,8 +25,9 @@ struct guess;
 enum stage { STAGE_INVISIBLE, STAGE_VISIBLE, STAGE_STABLE };
 
 struct stages_rule {
-	/* confidence from which a position is visible (theta_v), stable
-	 * (theta_s) */
+	/* visible: confidence from which a guess makes a position visible
+	 * (theta_v). stable: confidence from which a guess makes a position
+	 * stable (theta_s). */
 	double visible, stable;
 	/* whether visible tokens may change; if false, a position that becomes
 	 * visible is stable at once */
@@ -44,14 +45,14 @@ struct place {
 	int32_t token;
 	/* confidence of the last guess; 0 before the first guess */
 	double confidence;
-	/* The position's cached keys and values were computed from another
-	 * token or from the mask. */
+	/* whether the position's cached keys and values were computed from a
+	 * token other than `token`, or from the mask */
 	bool stale;
-	/* The position precedes the window, so the device does not recompute
-	 * the position; only the host can do so (revision.h). */
+	/* whether the position precedes the window; the device then does not
+	 * recompute the position, but the host can (revision.h) */
 	bool outside;
-	/* The position must not become invisible again, because decoding might
-	 * then never end. */
+	/* whether the position must not become invisible again, because
+	 * decoding might then never end */
 	bool pinned;
 };
 
