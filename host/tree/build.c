@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* If a builder's step requests no nodes, the next step follows at once. A step
- * can also request more nodes than one call of build_next returns; the next
- * calls return the other nodes. */
+/* If the step function of a builder requests the expansion of no node, it is
+ * called again at once. It can also request more nodes than one call of
+ * build_next returns; the next calls return the other nodes. */
 int build_next(
 	struct build *b, const uint32_t **node, uint32_t *n, struct err *e)
 {
@@ -98,7 +98,7 @@ void build_specinfer_begin(struct build *b, struct tree *t,
 
 /* Add the `beam` best children of the layer that was expanded last. Do not add
  * candidates at the depth limit: in the end grow_select chooses the best
- * candidates of all layers, nodes or not. */
+ * candidates of all layers, also among candidates that are not nodes. */
 static int eagle2_step(struct build *b, struct err *e)
 {
 	struct tree *t = b->tree;

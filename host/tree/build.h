@@ -39,13 +39,15 @@ struct build_limits {
 	uint32_t rows; /* maximum number of nodes, including the root; >= 1 */
 	/* maximum number of levels below the root; 0 means the root alone */
 	uint32_t depth;
-	/* For the builders greedy and lever only. batch: the drafter's `batch`.
-	 * most: the result of drafter_most() (drafter.h). */
+	/* For the builders greedy and lever only. batch: number of nodes for
+	 * which one expand() call of the drafter is most efficient (drafter.h).
+	 * most: maximum number of nodes to expand at once, the result of
+	 * drafter_most(). */
 	uint32_t batch, most;
 };
 
-/* Maximum number of nodes that build_next returns at once. No drafter has a
- * larger batch. */
+/* Maximum number of nodes that build_next returns at once. The member `batch`
+ * of a drafter is never larger. */
 #define BUILD_BATCH 64
 
 /* State of a builder, for one tree at a time. Zero the struct before the first
@@ -59,7 +61,8 @@ struct build {
 	 * be expanded next. Of these nodes, build_next has not yet returned
 	 * nodes `at` .. end - 1. */
 	uint32_t first, end, at;
-	uint32_t node[BUILD_BATCH], n; /* returned by build_next */
+	/* the nodes that build_next returned last */
+	uint32_t node[BUILD_BATCH], n;
 	/* [bytes] scratch memory, reused from tree to tree */
 	void *memory;
 	size_t bytes;
@@ -142,7 +145,10 @@ void edgellm_saw(struct edgellm *, uint32_t drafted, uint32_t accepted);
 /* State that the builders greedy and lever keep from tree to tree: how reliable
  * the draft is, and how its probabilities are typically distributed. */
 struct gain_rule {
-	bool best_prefix; /* see build_lever_begin, build_greedy_begin */
+	/* true: the finished tree is the one with the highest rate (tokens per
+	 * time) among the trees of all sizes that were built. false: growth
+	 * stops where the rate would first fall, as in the Lever paper. */
+	bool best_prefix;
 	/* weight of a new value in the moving averages; default 0.1 */
 	double rate;
 	/* lower limit of the draft's reliability; default 0.3 */
@@ -154,9 +160,9 @@ struct gain_rule {
 	/* Only for the builder lever: how the probability that the accepted
 	 * token is a candidate is divided among the candidates. */
 	struct calibration draft;
-	/* Average of the candidates' estimated probabilities
-	 * (gain_rule_estimate), the likeliest candidate first. Initially the
-	 * first candidate has 1 and the others 0. */
+	/* expect[i]: average of the estimated probability (gain_rule_estimate)
+	 * of a node's candidate i, where candidate 0 is the likeliest.
+	 * Initially 1 for candidate 0 and 0 for the others. */
 	double expect[TREE_CANDIDATES];
 	uint32_t n_expect;
 	/* gain (expected tokens) and latency (time) of the last tree: G and L
@@ -169,7 +175,8 @@ struct gain_rule {
 	uint64_t expanded, wasted;
 };
 void gain_rule_init(struct gain_rule *);
-/* The draft's reliability (rho of the Lever paper). */
+/* The draft's reliability (rho of the Lever paper): hit / mass, but at least
+ * rho_min and at most 1. */
 double gain_rule_reliability(const struct gain_rule *);
 
 /*
@@ -195,11 +202,12 @@ void gain_rule_estimate(const struct gain_rule *, const struct calibration *,
  * chooses the n with the highest rate. Without best_prefix, the paper's rule
  * applies: the builder chooses the last n before the rate first falls. Nodes
  * are expanded while one expansion, or several in a row, are expected to raise
- * the rate; the expectation is based on the average candidates of earlier
- * nodes. The next node to expand is the node with the largest reach. If the
- * drafter expands several nodes together efficiently, the nodes with the
- * largest reach are expanded together. The time of expansions that turned out
- * to be useless remains part of the cycle's time.
+ * the rate; the expectation assumes that each expanded node gets candidates
+ * with the average probabilities of earlier candidates (`expect`). The next
+ * node to expand is the node with the largest reach. If the drafter expands
+ * several nodes together efficiently, the nodes with the largest reach are
+ * expanded together. The time of expansions that turned out to be useless
+ * remains part of the cycle's time.
  */
 void build_lever_begin(struct build *, struct tree *,
 	const struct build_limits *, const struct pass_cost *,

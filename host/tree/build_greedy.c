@@ -7,7 +7,8 @@
 
 /* lower limit of the cost of one more node, relative to the tree's cost */
 #define STEP_LEAST 1e-6
-#define SLACK      1e-12 /* tolerance for rounding errors in a bound */
+/* tolerance for rounding errors when finished() compares two rates */
+#define SLACK 1e-12
 
 void gain_rule_init(struct gain_rule *p)
 {
@@ -45,7 +46,9 @@ void gain_rule_estimate(const struct gain_rule *p,
 /* ---- the growing tree ---------------------------------------------------- */
 
 struct seat {
-	double reach; /* R of equation 3 of the Lever paper */
+	/* probability that verification reaches the node: R of equation 3 of
+	 * the Lever paper */
+	double reach;
 	/* number of the node's candidates that have become members (nodes of
 	 * the growing tree) */
 	uint32_t taken;
@@ -64,8 +67,9 @@ struct growth {
 	const struct build_limits *limits;
 	const struct cost *cost;
 	double rho;
-	bool priced;       /* whether costs have been observed */
-	struct seat *seat; /* [tree->capacity] */
+	bool priced; /* whether costs have been observed */
+	/* [tree->capacity] one seat for each node of `tree` */
+	struct seat *seat;
 	/* [limits->rows] the members, in the order in which they were added */
 	uint32_t *member;
 	uint32_t n, leaves, drafted;

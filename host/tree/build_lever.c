@@ -35,7 +35,8 @@
 /* ---- the list ------------------------------------------------------------ */
 
 struct entry {
-	double reach; /* R of equation 3 of the Lever paper */
+	/* probability of being reached: R of equation 3 of the Lever paper */
+	double reach;
 	/* index of the entry's node in struct tree; -1 if the entry has no node
 	 * yet */
 	int32_t node;
@@ -55,9 +56,10 @@ struct growth {
 	double *time;
 	struct entry *list; /* [limits->rows] entries by descending reach */
 	uint32_t n;
-	struct entry *next; /* [limits->rows] the predicted list */
+	/* [limits->rows] the list as predicted after further expansions */
+	struct entry *next;
 	uint32_t n_next;
-	uint32_t *keep; /* [limits->rows] nodes to keep */
+	uint32_t *keep; /* [limits->rows] nodes of the finished tree */
 	/* predicted duration of the expansions made for this tree */
 	double drafting;
 	/* number of expanded nodes, not counting the first node of each
@@ -187,8 +189,8 @@ static bool may_grow(const struct growth *g, const struct entry *x)
 }
 
 /* Change the predicted list as if the likeliest expandable nodes, at most
- * `most`, were expanded and each got average candidates. Returns the number of
- * these nodes. */
+ * `most`, were expanded and each got candidates with average probabilities
+ * (gain_rule.expect). Returns the number of these nodes. */
 static uint32_t predict(struct growth *g, uint32_t most)
 {
 	struct entry child[BUILD_BATCH * TREE_CANDIDATES];
@@ -211,9 +213,9 @@ static uint32_t predict(struct growth *g, uint32_t most)
 	}
 	if (n > 1)
 		qsort(child, m, sizeof(*child), falling);
-	/* Merge the children into the list, starting at the ends of both lists.
-	 * Of entries with the same reach, entries of the old list come
-	 * first. */
+	/* Merge the children, sorted by reach, into the predicted list,
+	 * starting at the ends of both. Of entries with the same reach, entries
+	 * that were already in the list come first. */
 	i = g->n_next;
 	g->n_next = i + m < rows ? i + m : rows;
 	for (uint32_t at = i + m; m && at--;) {
@@ -371,8 +373,9 @@ static int start(struct build *b, struct err *e)
 	return grow(b, e);
 }
 
-/* The predicted rate of a chain assumes average candidates, and a length that
- * is fixed before drafting. */
+/* The predicted rate of a chain assumes that each drafted token has the average
+ * probability of a likeliest candidate (expect[0]), and that the length of the
+ * chain is fixed before drafting. */
 bool build_lever_pays(const struct build_limits *limits,
 	const struct pass_cost *cost, const struct gain_rule *p)
 {

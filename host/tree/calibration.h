@@ -30,8 +30,9 @@ struct calibration {
 
 void calibration_init(struct calibration *, double draft, double exit);
 
-/* Write to share[n] the shares of c[n], 1 <= n <= TREE_CANDIDATES. `score` is
- * NULL if the predictor was not called or one of its scores is not finite. */
+/* Write to share[n] the shares of c[n], 1 <= n <= TREE_CANDIDATES. `score` has
+ * the exit predictor's scores; NULL if the exit predictor was not called or one
+ * of the scores is not finite. */
 void calibration_shares(const struct calibration *, const struct candidate *c,
 	const float *score, uint32_t n, double *share);
 

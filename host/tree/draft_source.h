@@ -8,8 +8,8 @@
 #ifndef HOST_TREE_DRAFT_SOURCE_H
 #define HOST_TREE_DRAFT_SOURCE_H
 
-/* X(enum value, name of the counters). Reports list the sources in this
- * order. */
+/* X(end of the enum value's name, name of the source in counters). Reports list
+ * the sources in this order. */
 #define DRAFT_SOURCES(X)      \
 	X(TEXT, text)         \
 	X(HISTORY, history)   \

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-/* RATE: an observation corrects the estimates by this share of their error.
- * MOST: an error larger than this share of the expected time counts only as
- * this share, because a machine that is sometimes busy with other work must not
- * distort the estimates. */
+/* RATE: an observation corrects the estimates by this share of the error, the
+ * difference between observed and expected time. MOST: an error larger than
+ * this share of the expected time counts only as this share, because a machine
+ * that is sometimes busy with other work must not distort the estimates. */
 #define RATE 0.1
 #define MOST 0.5
 /* Each of the first WHOLE passes scales the estimated times for all numbers of

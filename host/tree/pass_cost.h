@@ -45,12 +45,16 @@
 extern const uint32_t pass_knot[PASS_KNOTS];
 
 struct pass_cost {
-	/* the terms R, A (of the current cycle) and b of the formula at the top
-	 * of this file */
+	/* terms of the formula at the top of this file: R (time to read the
+	 * streamed layers), A (time for which flash reads ahead, for the
+	 * current cycle) and b (share of the layers before the first streamed
+	 * layer) */
 	double read, ahead, before;
-	double token, begin;     /* w and B */
-	double look[PASS_LOOKS]; /* D(1), D(2), D(4), D(8) */
-	double other;            /* W */
+	/* w, time per emitted token; B, time to begin a tree */
+	double token, begin;
+	/* D(1), D(2), D(4), D(8): times to expand so many nodes at once */
+	double look[PASS_LOOKS];
+	double other; /* W, all other time */
 	/* time to choose the rows that continue after the exit layer, the layer
 	 * at which rows can be dropped (prune.h) */
 	double exit;

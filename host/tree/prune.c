@@ -80,9 +80,9 @@ void prune_tree(const struct tree *t, const struct prune_opts *o,
 		out->steps += u - at + 1;
 		out->all_tokens += out->merit[u];
 	}
-	/* Keep the first nodes of this order: the number of nodes with the
-	 * highest rate (expected tokens per time) or, with a threshold, the
-	 * nodes whose merit reaches the threshold. */
+	/* Keep the first nodes of this order: as many as give the highest rate
+	 * (expected tokens per time) or, with a threshold, the nodes whose
+	 * merit reaches the threshold. */
 	out->n = o->threshold < 0 && !pass_cost_is_known(o->cost) ? t->n : 1;
 	for (uint32_t i = 0; i < t->n && out->n < t->n; i++) {
 		double merit = out->merit[out->keep[i]], rate;

@@ -39,8 +39,9 @@ struct prune_opts {
 	 * probability 1. */
 	bool shadow;
 	struct calibration calibration;
-	/* Reliability of the draft, and cost model. If the costs are unknown
-	 * and `threshold` is negative, all rows are kept. */
+	/* rule: for the estimates of candidates' probabilities. cost: the cost
+	 * model; if its costs are unknown and `threshold` is negative, all rows
+	 * are kept. */
 	const struct gain_rule *rule;
 	const struct pass_cost *cost;
 	/* share of the model's layers that come before the exit layer */

@@ -9,9 +9,9 @@
  * estimate of a smaller shape, it is raised to that estimate. The estimate of
  * an observed shape is its average, or more if a smaller shape took more. The
  * estimate of a shape without observations is the largest known cost of smaller
- * shapes plus a conservative slope, but no more than the cost of an observed
- * larger shape. The slope is an upper quartile of the table's slopes, plus a
- * tenth.
+ * shapes plus a conservative slope (cost per additional row or leaf), but no
+ * more than the cost of an observed larger shape. The slope is the upper
+ * quartile of the slopes between observed shapes, plus a tenth.
  *
  * If only larger shapes are known, the estimate is made from the cheapest of
  * these shapes: the share `fixed` of its cost is assumed independent of rows,
@@ -54,7 +54,7 @@ struct cost {
 	/* share of a verification's cost that is assumed independent of rows, 0
 	 * to 1 */
 	double fixed;
-	/* [rows - 1][leaves - 1] */
+	/* [rows - 1][leaves - 1] verification times by tree shape */
 	struct cost_cell verify[COST_ROWS][COST_LEAVES];
 };
 
