@@ -55,8 +55,8 @@ struct experts_opts {
 	/* layout of the matrices in the slots, if the model is a GGUF file; a
 	 * flash image keeps its own layout */
 	enum layout layout;
-	/* maximum bytes of a strip of tiles, as in struct weights_plan
-	 * (host/memory/weights.h) */
+	/* maximum bytes of a strip (the weights of 32 outputs of a matrix), as
+	 * in struct weights_plan (host/memory/weights.h) */
 	size_t strip_max;
 	/* Number of slots, at least EXPERTS_SLOTS_MIN; at most one for each
 	 * expert is used. */
@@ -69,7 +69,7 @@ struct experts_opts {
 	/* Bytes that the simulated phone reads for an expert; 0: as many bytes
 	 * as are really read. */
 	uint64_t priced_bytes;
-	struct trace *trace; /* may be NULL */
+	struct trace *trace; /* receives events; may be NULL */
 };
 #define EXPERTS_SLOTS_MIN 2u
 

@@ -99,9 +99,9 @@ int placement_fill(struct placement *p, struct err *e)
 }
 
 /*
- * When block `now` is about to run, block i runs after (i - now) mod n more
- * steps. So the block with the furthest next use is the first mapped block
- * found when walking back from `now`.
+ * When block `now` is about to run, block i runs (i - now) mod n blocks later.
+ * So the block with the furthest next use is the first mapped block found when
+ * walking back from `now`.
  */
 static bool furthest_use(
 	const struct placement *p, uint32_t now, uint32_t *victim)

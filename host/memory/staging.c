@@ -59,7 +59,8 @@ struct staging {
 	struct piece *piece; /* the pieces of a pass, in the order of use */
 	uint32_t pieces, layer_pieces;
 	uint32_t next; /* next piece to read */
-	/* Nanoseconds per byte in each of the last passes; and the stream's
+	/* ns_per_byte: nanoseconds that flash took per byte in each of the last
+	 * LAPS passes. laps: number of measured passes. lap_from: the stream's
 	 * statistics at the start of the current pass. */
 	double ns_per_byte[LAPS];
 	unsigned laps;

@@ -134,8 +134,8 @@ int staging_refill(struct staging *, unsigned slot, uint64_t ps, struct err *);
 
 /*
  * Wait until all slots are full, on the simulated phone's timeline as well. A
- * measurement calls this at its start and at its end, so that it counts exactly
- * its own reads.
+ * measurement calls this function at its start and at its end, so that the
+ * measurement counts exactly its own reads.
  */
 int staging_fill(struct staging *, struct err *);
 

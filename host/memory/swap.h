@@ -32,7 +32,8 @@ struct err;
 struct phone_time;
 struct swap;
 
-/* A block to copy. `from` belongs to the caller and must outlive the swap. */
+/* A block to copy. `from` belongs to the caller and must outlive the struct
+ * swap. */
 struct swap_block {
 	const void *from;
 	size_t bytes;
@@ -53,8 +54,8 @@ struct swap_opts {
 	struct trace *trace;     /* receives events; may be NULL */
 };
 
-/* Create the buffers of the slots, and the thread. Nothing is copied before
- * swap_start. Returns 0 or a negative errno. */
+/* Create the buffers of the slots, and start the copying thread. Nothing is
+ * copied before swap_start. Returns 0 or a negative errno. */
 int swap_open(struct swap **out, const struct swap_opts *, struct err *);
 void swap_close(struct swap *);
 
@@ -68,9 +69,9 @@ void swap_start(struct swap *);
  * contains the block, or if the block is being copied into a slot; *slot then
  * belongs to the caller until swap_done. *ready_ps receives the time at which
  * the copy ends on the simulated phone's timeline. Returns false if both slots
- * belong to the caller: it must first call swap_done for one of the slots.
- * After an interrupted pass, blocks that were copied for the rest of that pass
- * are dropped.
+ * belong to the caller, which must then first call swap_done for one of the
+ * slots. After an interrupted pass, blocks that were copied for the rest of
+ * that pass are dropped.
  */
 bool swap_need(struct swap *, uint32_t i, unsigned *slot, uint64_t *ready_ps);
 

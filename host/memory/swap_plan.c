@@ -14,8 +14,8 @@
  * The state between two forward passes consists of four instants (times): the
  * end of the last run of an operator, the end of the last copy, and the times
  * when the two slots become free. A struct instant expresses a later instant by
- * the four instants before a pass: the later instant is the maximum over i of
- * instant i plus after[i].
+ * the four instants before a pass: the later instant is the largest of the four
+ * sums (instant i before the pass) + after[i].
  */
 enum { RAN, COPIED, FREED, FREED_NEXT, INSTANTS };
 #define NEVER (INT64_MIN / 8)

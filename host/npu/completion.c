@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define LOWEST_STATUS (-4095) /* lowest negated errno */
+#define LOWEST_STATUS (-4095) /* lowest status that is a negated errno */
 /* Busy times of up to SURELY_NS nanoseconds are accepted without reading the
  * clock: more time has certainly passed since the device was started. */
 #define SURELY_NS 1000000ull

@@ -144,8 +144,9 @@ int npu_share(struct npu *, const struct buffer *, uint32_t *id, struct err *);
 /*
  * Map a shared buffer in the device's window. *addr receives the buffer's
  * address in the window, which is page-aligned and belongs to this mapping
- * alone. Returns 0, or -ENOSPC with a message that gives the free and largest
- * sizes if the window has no room, or another negative errno.
+ * alone. Returns 0, or another negative errno. If the window has no room,
+ * returns -ENOSPC with a message that gives the free bytes and the size of the
+ * largest hole.
  */
 int npu_map(struct npu *, uint32_t id, uint32_t *addr, struct err *);
 /*
@@ -165,7 +166,8 @@ int npu_unmap(struct npu *, uint32_t id, struct err *);
  * page, and one slot (the number of slots limits the number of mappings). */
 struct npu_room {
 	uint64_t largest, page;
-	uint64_t mapped; /* mapped bytes, in whole pages */
+	/* size in bytes of all mappings, each rounded up to whole pages */
+	uint64_t mapped;
 	uint32_t slots, holes;
 	uint64_t extended; /* size of the largest hole of the extended region */
 };
@@ -234,8 +236,9 @@ struct npu_stats {
 #define NPU_TOTAL(type, name) uint64_t name;
 	WIRE_COUNTERS(NPU_TOTAL) /* sum of each counter over all completions */
 #undef NPU_TOTAL
-	/* Graphs loaded on the device, as the device's last answer counts them:
-	 * current number, maximum number, maximum KiB. */
+	/* Graphs loaded on the device, according to the device's last answer:
+	 * the current number, the largest number so far, and the largest size
+	 * of their weights so far in KiB. */
 	uint32_t graphs, most_graphs, most_graphs_kib;
 	char violation[176]; /* message of the first coherence violation */
 };

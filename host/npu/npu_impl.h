@@ -39,7 +39,8 @@ struct npu {
 	struct npu_opts opts;
 	char *copy[NPU_STRINGS]; /* copies of the strings in opts */
 	const struct npu_ops *ops;
-	void *device; /* the device in `ops`; NULL if no device was reached */
+	/* argument of the operations in `ops`; NULL if no device was reached */
+	void *device;
 	uint64_t opened_ns;
 	struct wire_welcome welcome;
 	struct npu_log log;
@@ -56,7 +57,8 @@ struct npu {
 	/* Whether the device sent an invalid answer or could not be reached;
 	 * `failed` then has the error. */
 	bool broken;
-	struct err failed; /* error of the first refused request */
+	/* error of the first refused request, or the error that set `broken` */
+	struct err failed;
 	struct npu_stats stats;
 	void (*done)(void *arg, uint32_t seq, const struct price *,
 		uint64_t busy_ns);

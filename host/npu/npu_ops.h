@@ -53,14 +53,14 @@ struct npu_ops {
 	void (*sleep_past)(void *device, uint32_t completions);
 	/*
 	 * Shared memory in which the host publishes its accesses to buffers
-	 * (ipc/brackets.h), valid until close. The pointer or the result is
-	 * NULL if the device has no such memory.
+	 * (ipc/brackets.h), valid until close. The member or its result is NULL
+	 * if the device has no such memory.
 	 */
 	struct wire_brackets *(*brackets)(const void *device);
 	/*
 	 * Shared memory for the device's trace events, valid until close, and
-	 * its size in bytes. The pointer or the result is NULL if the device
-	 * sends no events.
+	 * the size of this memory in bytes. The member or its result is NULL if
+	 * the device sends no events.
 	 */
 	struct wire_trace *(*trace)(const void *device, size_t *bytes);
 	/* Number of times that the host slept while it waited. */

@@ -59,9 +59,9 @@ static uint64_t fitting(uint64_t at, uint64_t least, uint64_t most)
 
 /*
  * Emit the beginning or end of a slice, or an instant. The device's event is
- * linked to an event of the host. A request is linked to the event of its
- * sending. A read of stale data is linked to the host's write with the same
- * buffer name and the same write number.
+ * linked to an event of the host. A request is linked to the host's event for
+ * the sending of the request. A read of stale data is linked to the host's
+ * write with the same buffer name and the same write number.
  */
 static void emit(struct npu *n, const struct wire_trace_event *w,
 	enum trace_type type, uint64_t at)

@@ -24,8 +24,10 @@ struct phone_time {
 	uint64_t loader_ps; /* time at which all graph loads end */
 	/* duration of deferred CPU work (see phone_beside) */
 	uint64_t beside_ps;
-	uint64_t copy_ps;   /* time at which all copies end */
-	struct price price; /* sum of the prices of all work, except total_ps */
+	uint64_t copy_ps; /* time at which all copies end */
+	/* Sum of the prices of all work. The member total_ps is the sum of the
+	 * durations, not the time at which the work ends. */
+	struct price price;
 	/* End times of the last reads: read i is at index i %
 	 * PHONE_FLASH_QUEUE. */
 	uint64_t flash_end_ps[PHONE_FLASH_QUEUE];
