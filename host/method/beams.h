@@ -102,7 +102,7 @@ uint32_t beams_sequences(const struct method_env *);
 
 /* The functions of struct many_steps for beam methods, except `begin`: the
  * method itself implements `begin`, which calls beams_begin with the method's
- * plan. */
+ * struct beams_plan. */
 int beams_begin(struct samples *, const struct beams_plan *, struct err *);
 uint32_t beams_to_score(struct samples *, bool waiting, struct sample **out);
 int beams_next(struct samples *, struct err *);

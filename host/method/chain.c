@@ -45,8 +45,9 @@ static uint32_t chain_rows(const struct method_env *env)
 	return 1 + chain_length(env);
 }
 
-/* With one candidate per node, the tree is a chain. A drafter that guesses by
- * several rules then proposes only the token of its first rule. */
+/* With one candidate per node, the tree is a chain. A drafter whose candidates
+ * come from several rules then proposes only the token that its first rule
+ * gives. */
 static void chain_start(struct cycle *c)
 {
 	c->tree->k = 1;

@@ -282,9 +282,9 @@ static void lever_grown(struct cycle *c)
 	}
 }
 
-/* Number of nodes for which the tree needs room in addition to its rows. A
- * drafter that expands nodes in batches also expands nodes that are not yet
- * added to the tree. */
+/* Number of nodes for which the tree needs room in addition to its rows. If a
+ * drafter expands nodes in batches, the tree also holds expanded nodes that may
+ * be dropped before the tree is verified. */
 static uint32_t lever_spare(const struct method_env *env)
 {
 	return drafter_most(env->drafter) > 1 ? tree_decode_rows_weighed(env)

@@ -273,7 +273,8 @@ int revision_end(struct revision *r, const struct denoising *d,
 		if (ret)
 			break;
 		guess_from(&d->guessing, r->logits, r->guessed[i], 0, &g);
-		/* refresh_merge has cached the row of this position */
+		/* refresh_merge has written the new keys and values of this
+		 * position to the cache */
 		p->stale = false;
 		if (p->stage == STAGE_VISIBLE)
 			change = stages_update(p, &stays, &g);

@@ -254,8 +254,9 @@ static uint64_t first(const struct ahead *a, struct taken *t, uint32_t k)
 	return t->first[k];
 }
 
-/* Return the least remaining time if block j is loaded next. *parallel receives
- * the number of executions that run in parallel with the load. */
+/* Return the least remaining time if the decode graph of block j is loaded
+ * next. *parallel receives the number of executions that run in parallel with
+ * the load. */
 static uint64_t best_beside(const struct ahead *a, struct taken *t, uint32_t j,
 	uint64_t load, uint32_t *parallel)
 {

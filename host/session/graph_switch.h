@@ -55,8 +55,8 @@ struct switch_problem {
 	uint32_t blocks, chunks;
 	/* [blocks] time to load each block's decode graph */
 	const uint64_t *load;
-	/* [chunks][blocks] time of an execution with the prefill graph, and
-	 * with the decode graph */
+	/* [chunks][blocks] time of each execution. prefill: with the prefill
+	 * graph. decode: with the decode graph. */
 	const uint64_t *prefill, *decode;
 	/* [blocks] whether the block already has its decode graph; NULL if no
 	 * block has */

@@ -47,7 +47,7 @@ struct host_layers {
 	/* [rows][n_embd] normalized input of a matrix product, or output of a
 	 * matrix product */
 	float *h;
-	/* [rows][n_head * head_dim] queries, and outputs of attention */
+	/* [rows][n_head * head_dim] q: queries. a: outputs of attention. */
 	float *q, *a;
 	float *k, *v; /* [rows][n_kv_head * head_dim] keys and values */
 	/* [rows][n_ff] activations of the feed-forward network */

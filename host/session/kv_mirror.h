@@ -21,8 +21,8 @@
 struct kv_mirror {
 	struct sequences *from;
 	uint32_t layers, stride;
-	/* [layer][keys, values][slots][stride] the copy, with position p in
-	 * slot p */
+	/* [layer][keys, values][slots][stride] the copied keys and values, with
+	 * position p in slot p */
 	uint8_t *data;
 	uint32_t slots;
 	/* [slots] value of sequence_written at the time of the copy; 0: never

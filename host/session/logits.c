@@ -188,7 +188,7 @@ void logits_close(struct logits *l)
 }
 
 /* Return whether the exponent of any value is at least `exponent` (exponent
- * bits of a float). The loop has no branches because it runs over all
+ * bits of a float). The loop has no branches, for speed: it runs over all
  * logits. */
 static bool reaches(uint32_t exponent, const float *v, size_t n)
 {

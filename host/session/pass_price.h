@@ -46,7 +46,8 @@ struct pass_ask {
 	uint32_t slots;
 	/* number of positions that the last row attends to */
 	uint32_t seen;
-	double rows; /* rows that the target model verifies in a pass */
+	/* number of rows that the target model verifies in a pass */
+	double rows;
 	/* number of these rows that are also computed in the upper half of the
 	 * layers; the other rows are dropped before that half */
 	double upper_rows;
@@ -59,8 +60,8 @@ struct pass_ask {
 
 /* All times are in seconds per cycle. */
 struct pass_terms {
-	/* busy time of the flash, of the NPU, and of the CPU (drafting,
-	 * logits) */
+	/* busy times. read: of flash. npu: of the NPU. draft, logits: of the
+	 * CPU for drafting, and for logits. */
 	double read, npu, draft, logits;
 	/* time that overlap saves: the sum of `read`, `npu`, `draft` and
 	 * `logits`, minus `total` */

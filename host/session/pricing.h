@@ -84,13 +84,14 @@ int pricing_init(struct pricing *, const struct soc *, const struct shape *as,
 	uint32_t n_blocks, struct err *);
 void pricing_release(struct pricing *);
 
-/* If `as` is set, give the matrices of the priced shape these GGUF types in the
- * given layout. DTYPE_F32 changes nothing. */
+/* If `as` is set, change the types of the priced shape's matrices to the given
+ * GGUF types, stored in the given layout. The type DTYPE_F32 changes
+ * nothing. */
 void pricing_retype(
 	struct pricing *, struct shape_type, enum layout, size_t strip_max);
-/* If `as` is set, keep this share of the layers of the priced shape in memory,
- * but at least as many as correspond to the resident layers of the real model.
- * A share of 0 means exactly this minimum. */
+/* If `as` is set, keep the given share of the layers of the priced shape in
+ * memory, but at least as many as correspond to the resident layers of the real
+ * model. A share of 0 means exactly this minimum. */
 void pricing_keep(struct pricing *, const struct residency *, double share);
 
 /*

@@ -234,8 +234,9 @@ static int find_staged(
 	unsigned where;
 	int ret = 0;
 
-	/* If the simulated phone does not read ahead, a layer's read starts
-	 * only after the earlier layers have been computed. */
+	/* If the simulated phone reads ahead less than a whole layer, it reads
+	 * the rest of the layer only after the earlier layers have been
+	 * computed. */
 	if (s->opts.soc && s->opts.soc->flash_ahead < 1)
 		ret = inflight_wait(s, e);
 	trace_begin(s->trace, TRACE_FLASH_WAIT, s->block[b].first_layer, 0);

@@ -115,9 +115,10 @@ struct mixture {
 	/* [n_expert] experts whose weights are read by runs in flight */
 	struct expert_place *taken;
 	uint32_t n_taken;
-	/* Memory for predicting experts: the states of the rows for which
-	 * experts are predicted, [n_embd] each; the same states normalized;
-	 * [n_expert] scores of the router. */
+	/* Memory for predicting the experts of up to AHEAD_ROWS rows, three
+	 * arrays: the rows' states, [AHEAD_ROWS][n_embd]; the normalized
+	 * states, of the same size; the router's scores,
+	 * [AHEAD_ROWS][n_expert]. */
 	float *ahead;
 	const struct kern *kern;
 	void *scratch; /* scratch memory of `kern` */
@@ -176,8 +177,8 @@ struct session {
 	struct switching *switching; /* NULL without --graph-switch */
 	struct flash_fault *fault;
 	struct pinned stage[STREAM_SLOTS];
-	/* used with opts.predict_top_k: weights of the output graphs, and a
-	 * description of the graphs */
+	/* Used with opts.predict_top_k. output: weights of the output graphs.
+	 * output_graph: description of these graphs. */
 	struct pinned output;
 	struct wire_output output_graph;
 	/* [plan.max_rows][opts.predict_top_k] predictions of the device, copied

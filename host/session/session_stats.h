@@ -23,8 +23,8 @@
 	/* time during which nothing was computed because a decode graph was
 	 * loading */                                                         \
 	X(uint64_t, wait_time)                                                \
-	/* time from the start to the end of prompts, including reloads and
-	 * waiting */                                                         \
+	/* time from the start to the end of the computation of prompts,
+	 * including reloads and waiting */                                   \
 	X(uint64_t, prompt_time)                                              \
 	X(uint64_t, planned_time) /* prompt_time predicted by the plan */
 /* clang-format on */
@@ -147,8 +147,9 @@ struct session_stats {
 	struct switch_stats graphs;
 	uint32_t blocks, layers_per_block;
 	uint32_t resident_layers;
-	/* number of groups of resident layers; number of layers in the first
-	 * group, which precedes all streamed layers */
+	/* resident_runs: number of groups of resident layers. layers_before:
+	 * number of layers in the first group, which precedes all streamed
+	 * layers. */
 	uint32_t resident_runs, layers_before;
 	/* Number of staging slots for the streamed layers, maximum number of
 	 * parts of a layer, and bytes of one slot. All are 0 if no layer is

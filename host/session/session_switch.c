@@ -115,8 +115,8 @@ int switching_wait(struct session *s, struct err *e)
 
 	if (!ret && sw->loading)
 		ret = npu_wait(s->npu, sw->load_seq, e);
-	/* On the simulated phone the load may end after the time at which the
-	 * real answer arrived. */
+	/* The real device may have answered before the load ends in simulated
+	 * phone time. */
 	if (!ret && s->opts.soc)
 		phone_wait(s->time, sw->end);
 	return ret;
@@ -169,8 +169,8 @@ bool switching_answered(struct session *s, uint32_t seq, const struct price *p)
 		return false;
 
 	if (s->opts.as && s->opts.soc) {
-		/* The load cost does not depend on the graph's number of
-		 * rows. */
+		/* The cost of loading a graph depends on its weights, but not
+		 * on its number of rows. */
 		price_graph_load(s->opts.soc,
 			pricing_bytes(&s->pricing, sw->block,
 				pricing_share(&s->pricing, sw->block)),

@@ -135,14 +135,15 @@ void switching_stats(
 int switching_begin(struct session *, uint32_t cached, size_t n, struct err *);
 int switching_end(struct session *, int ret, struct err *);
 
-/* Call this before a block is computed. Starts the loads that the plan has at
- * this point, and waits if the block's own graph is being loaded. */
+/* Call this before a block is computed. Starts the loads that the plan
+ * schedules directly before this execution of the block, and waits if the
+ * block's own graph is being loaded. */
 int switching_before(struct session *, uint32_t block, struct err *);
 
 /* Handle the answer to request `seq`. Returns false if `seq` is neither a drop
  * nor a load request. */
 bool switching_answered(struct session *, uint32_t seq, const struct price *);
-/* Record that a run has ended. */
+/* Record in the log of events that a run of a block has ended. */
 void switching_ran(struct session *, const struct inflight *, uint64_t busy_ns);
 
 /* ---- loads ---- */

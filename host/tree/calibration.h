@@ -23,8 +23,9 @@
 struct calibration {
 	/* the weights a and b of the formula at the top of this file */
 	double draft, exit;
-	/* Information about the weights: sums over observations of the
-	 * variances (dd, ee) and the covariance (de) of ln q and s. */
+	/* Fisher information about the weights: sums over observations of the
+	 * variance of ln q (dd), of the variance of s (ee), and of their
+	 * covariance (de). */
 	double dd, de, ee;
 };
 

@@ -111,10 +111,10 @@ static double row_slope(const struct cost *c)
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* Set `most` of a table cell, the largest known cost of this and all smaller
- * tree shapes, and the shape from which slopes to this shape are measured: this
- * shape if it was observed, otherwise the smaller shape with the cost `most`.
- * Call this function for smaller shapes first. */
+/* Set members of a table cell. most: the largest known cost of this and all
+ * smaller tree shapes. rows, leaves: the shape from which slopes to this shape
+ * are measured, which is this shape if it was observed, otherwise the smaller
+ * shape with the cost `most`. Call this function for smaller shapes first. */
 static void find_smaller(struct cost *c, uint32_t i, uint32_t j)
 {
 	const struct cost_cell *a = i ? &c->verify[i - 1][j] : NULL;
