@@ -31,9 +31,9 @@ struct slot {
 	/* whether the expert was read ahead and its layer has not begun since
 	 * the read */
 	bool due;
-	/* On the simulated phone: when the device has finished with the slot;
-	 * when the read into the slot ends; how long the read takes if flash is
-	 * idle. */
+	/* Times on the simulated phone. free_ps: when the device has finished
+	 * with the slot. ready_ps: when the read into the slot ends. takes_ps:
+	 * how long this read takes if flash is idle. */
 	uint64_t free_ps, ready_ps, takes_ps;
 };
 

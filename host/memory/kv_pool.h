@@ -32,7 +32,7 @@ struct kv_pool;
 int kv_pool_open(struct kv_pool **out, uint32_t slots, struct err *);
 void kv_pool_close(struct kv_pool *);
 
-/* Number of all runs, and of free runs. */
+/* kv_pool_runs: number of all runs. kv_pool_free: number of free runs. */
 uint32_t kv_pool_runs(const struct kv_pool *);
 uint32_t kv_pool_free(const struct kv_pool *);
 

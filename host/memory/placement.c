@@ -13,8 +13,9 @@ _Static_assert(sizeof(placement_names) / sizeof(placement_names[0]) ==
 
 struct place {
 	uint32_t addr;
-	/* whether the block is mapped in the device's window; whether it is
-	 * placed in the extended region, device memory that only DMA reads */
+	/* mapped: whether the block is mapped in the device's window. extended:
+	 * whether the block is placed in the extended region (device memory
+	 * that only DMA reads). */
 	bool mapped, extended;
 	/* value of placement.needs, which counts calls of placement_need, when
 	 * the block was last needed */

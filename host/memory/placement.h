@@ -89,15 +89,16 @@ int placement_fill(struct placement *, struct err *);
 int placement_need(
 	struct placement *, uint32_t block, uint32_t *addr, struct err *);
 
-/* Whether the block is mapped in the device's window or in the extended region;
- * whether the block is in the extended region. */
+/* placement_is_mapped: whether the block is mapped in the device's window or
+ * placed in the extended region. placement_is_extended: whether the block is
+ * placed in the extended region. */
 bool placement_is_mapped(const struct placement *, uint32_t block);
 bool placement_is_extended(const struct placement *, uint32_t block);
 
 struct placement_stats {
 	uint64_t maps, unmaps;
-	/* numbers of blocks that are mapped in the device's window, and that
-	 * are placed in the extended region */
+	/* mapped: number of blocks that are mapped in the device's window.
+	 * extended: number of blocks in the extended region. */
 	uint32_t mapped, extended;
 };
 void placement_stats(const struct placement *, struct placement_stats *out);

@@ -27,8 +27,8 @@ struct piece {
 	uint64_t own;
 	/* number of the layer; n_layer for the output matrix */
 	uint32_t layer;
-	/* whether the piece is the first piece of the layer; whether it is the
-	 * last piece of the layer */
+	/* begins, ends: whether the piece is the first, and the last, piece of
+	 * its layer or of the output matrix */
 	bool begins, ends;
 };
 

@@ -113,13 +113,15 @@ struct search {
 	const struct swap_op *op;
 	uint32_t n;
 	const struct swap_room *room;
-	/* bytes of all operators; bytes of the largest one */
+	/* total: bytes of all operators. largest: bytes of the largest
+	 * operator. */
 	uint64_t total, largest;
-	/* [n] whether operator i is temporary (copied before each use): in the
-	 * choice that is tried now, and in the best choice */
+	/* [n] whether operator i is temporary (copied before each use). now: in
+	 * the choice that is tried now. best: in the best choice so far. */
 	bool *now, *best;
 	bool found;
-	uint64_t stall, copied; /* stall and copied bytes of the best choice */
+	/* stall and copied bytes of the best choice so far */
+	uint64_t stall, copied;
 };
 
 static uint64_t copied_by(const struct search *s, const bool *temporary)

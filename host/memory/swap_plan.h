@@ -57,8 +57,8 @@ struct err;
 
 struct swap_op {
 	uint64_t bytes;
-	/* how long the operator runs, and how long copying its weights takes;
-	 * the sum over all operators is below 2^54 */
+	/* run: how long the operator runs. copy: how long copying its weights
+	 * takes. The sum over all operators is below 2^54. */
 	uint64_t run, copy;
 };
 
@@ -76,8 +76,9 @@ struct swap_room {
 /* Where an operator's weights are. */
 struct swap_place {
 	bool temporary;
-	/* of a resident operator: the index of the mapping of device memory
-	 * that holds its weights, and their offset in this mapping */
+	/* For a resident operator. mapping: index of the mapping in the
+	 * device's window that holds the operator's weights. at: offset of the
+	 * weights in this mapping. */
 	uint32_t mapping;
 	uint64_t at;
 };

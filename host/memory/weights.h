@@ -64,8 +64,8 @@ struct block {
 	uint64_t not_finite;
 };
 
-/* Whether the block begins at the start of a layer, and whether the block ends
- * at the end of a layer. */
+/* block_begins: whether the block begins at the start of a layer. block_ends:
+ * whether the block ends at the end of a layer. */
 static inline bool block_begins(const struct block *b)
 {
 	return !b->part.first;

@@ -169,7 +169,8 @@ struct npu_room {
 	/* size in bytes of all mappings, each rounded up to whole pages */
 	uint64_t mapped;
 	uint32_t slots, holes;
-	uint64_t extended; /* size of the largest hole of the extended region */
+	/* size of the largest hole (free range) of the extended region */
+	uint64_t extended;
 };
 void npu_room(const struct npu *, struct npu_room *out);
 
@@ -236,9 +237,9 @@ struct npu_stats {
 #define NPU_TOTAL(type, name) uint64_t name;
 	WIRE_COUNTERS(NPU_TOTAL) /* sum of each counter over all completions */
 #undef NPU_TOTAL
-	/* Graphs loaded on the device, according to the device's last answer:
-	 * the current number, the largest number so far, and the largest size
-	 * of their weights so far in KiB. */
+	/* Graphs on the device, according to the device's last answer. graphs:
+	 * their current number. most_graphs: the largest number so far.
+	 * most_graphs_kib: the largest size of their weights so far in KiB. */
 	uint32_t graphs, most_graphs, most_graphs_kib;
 	char violation[176]; /* message of the first coherence violation */
 };
