@@ -3,8 +3,8 @@
 #include "base/checked.h"
 #include "base/rng.h"
 
-/* Returns a number near a power of two, where a wrong comparison in an overflow
- * check gives a wrong result. */
+/* Returns a number near a power of two. With such numbers, an overflow check
+ * that compares wrongly gives a wrong result. */
 static uint64_t near_edge(uint64_t seed, uint64_t i)
 {
 	uint32_t w[4];

@@ -16,7 +16,8 @@ static void sets_code_and_text(void **state)
 	assert_string_equal(e.text, "other");
 }
 
-/* No errno equals the code of a lost device. */
+/* No errno value equals ERR_DEVICE_LOST, the code of the error that the device
+ * is lost. */
 static void device_lost_is_not_an_errno(void **state)
 {
 	struct err e = { 0 };

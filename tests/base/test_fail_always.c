@@ -19,8 +19,8 @@ static void hangs(void **state)
 		pause();
 }
 
-/* Exit status 0 before cmocka has reported a result does not count as
- * success. */
+/* A test that exits with status 0 before cmocka has reported its result counts
+ * as failed. */
 static void leaves(void **state)
 {
 	_exit(0);

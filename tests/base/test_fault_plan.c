@@ -20,9 +20,11 @@ static unsigned below(unsigned n)
 
 /* ---- random plans --------------------------------------------------- */
 
-/* Print a random event of a fault plan (a fault and the time at which it
- * happens). The code shares nothing with fault_event_print, so it also checks
- * the grammar. */
+/*
+ * Print a random event of a fault plan (a fault and the time at which it
+ * happens). This function does not call fault_event_print, so the tests also
+ * check that the parser accepts the whole grammar of events.
+ */
 static void random_event(char *out, size_t size)
 {
 	static const char *const at_request[] = { "die", "die-inside",

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* more than a pipe can hold, so that reads and writes have short counts */
+/* more bytes than a pipe can hold, so that each read or write transfers only a
+ * part of them */
 #define LEN 300000
 
 static void *write_pipe(void *arg)
@@ -77,8 +78,8 @@ static void make_file(char *path, size_t size, size_t len)
 
 static void reads_files_up_to_a_limit(void **state)
 {
-	/* Lengths around the size of the first allocation, where the NUL may
-	 * not fit. */
+	/* Lengths around the size of the first buffer that fd_read_file
+	 * allocates: the buffer must also have space for the final NUL. */
 	static const size_t lengths[] = { 0, 1, 65534, 65535, 65536, 65537,
 		200000 };
 

@@ -19,7 +19,8 @@ static void test_folder(void **state)
 static void test_prefix(void **state)
 {
 	static const struct {
-		/* prefix: NULL if the folder has no prefix */
+		/* `prefix`: the installation prefix that the folder `home`
+		 * implies, or NULL if it implies none */
 		const char *home, *prefix;
 	} cases[] = {
 		{ "/usr/local/bin", "/usr/local" },

@@ -89,8 +89,8 @@ static void test_reused(void **state)
 static void test_best_fit(void **state)
 {
 	struct live_range r[] = {
-		/* at offset 0, like the next buffer: no step has both of
-		 * them */
+		/* this buffer and the next one both get offset 0, because they
+		 * are never alive at the same step */
 		{ 0, 0, 100, 0 },
 		{ 1, 1, 99, 0 },
 		{ 0, 1, 50, 0 },

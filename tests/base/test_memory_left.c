@@ -83,7 +83,8 @@ static void test_v2(void **state)
 	put("sys/fs/cgroup/a/b/memory.max", "max\n");
 	put_mib("sys/fs/cgroup/a/b/memory.current", 300);
 	check(200, 500, "control group '/a'");
-	/* Page cache can be reclaimed; shared memory cannot. */
+	/* Page cache (inactive_file and active_file) can be reclaimed, so it
+	 * counts as free; shared memory does not. */
 	put("sys/fs/cgroup/a/memory.stat",
 		"anon 1048576\nfile 104857600\nshmem 52428800\n"
 		"inactive_file 31457280\nactive_file 20971520\n");

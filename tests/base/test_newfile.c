@@ -103,8 +103,8 @@ static void test_refused(void **state)
 	newfile_close(&f);
 }
 
-/* The file is private also while it is being written, and also if a killed
- * writer left a temporary file. */
+/* The file is private from its creation on, even if a killed writer left a
+ * temporary file that all users can read. */
 static void test_private(void **state)
 {
 	mode_t old = umask(0);
@@ -134,7 +134,8 @@ static void test_private(void **state)
 	assert_int_equal(st.st_mode & 07777, 0600);
 }
 
-/* A writer is killed while it writes, first a new file, then a replacement. */
+/* A writer is killed while it writes: the path has no new file, or keeps the
+ * old file. */
 static void test_killed(void **state)
 {
 	fresh();

@@ -59,7 +59,8 @@ static struct err err;
 static char *args[40];
 static unsigned n_operands;
 
-/* Parse with a new argv in writable memory. */
+/* Parse the arguments in list[], which ends with NULL. They are first copied to
+ * args[] in writable memory, like the argv of main. */
 static int parse_with(const struct opt_command *c, const char *const *list)
 {
 	static char text[4096];
@@ -84,7 +85,7 @@ static int parse_with(const struct opt_command *c, const char *const *list)
 
 #define PARSE(...) parse_with(&cmd, (const char *const[]){ __VA_ARGS__, NULL })
 
-/* Check that the arguments are refused with this message. */
+/* Check that the arguments are refused with the message `words`. */
 #define REFUSED(words, ...)                                    \
 	do {                                                   \
 		assert_int_equal(PARSE(__VA_ARGS__), -EINVAL); \
@@ -270,7 +271,7 @@ static void sizes(void **state)
 		{ "64k", 65536 },
 		{ "16MiB", 16777216 },
 		{ "1gib", 1073741824 },
-		{ "3.2G", 3435973836 }, /* 3435973836.8 */
+		{ "3.2G", 3435973836 }, /* 3435973836.8, rounded down */
 		{ "3.2GiB", 3435973836 },
 		{ "0.5K", 512 },
 		{ "1.50000000000000000000000000K", 1536 },
@@ -337,7 +338,7 @@ static char *printed(void (*print)(const struct opt_command *, FILE *))
 	"from it\n"                                                       \
 	"      --stop TEXT         ends the text\n"
 
-/* The complete help. */
+/* Print the complete help of the command. */
 static void print_help(const struct opt_command *c, FILE *f)
 {
 	assert_ok(opt_help(c, "all", f, &err), &err);
@@ -368,8 +369,8 @@ static void help(void **state)
 	free(text);
 }
 
-/* The short help: the common options, each with the first part of its help, and
- * how to list all further options. */
+/* Print the short help: the common options, each with the first part of its
+ * help text, and a line that says how to list all options. */
 static void print_short(const struct opt_command *c, FILE *f)
 {
 	assert_ok(opt_help(c, NULL, f, &err), &err);
@@ -399,8 +400,8 @@ static void help_is_short(void **state)
 	free(text);
 }
 
-/* The help of one group: all options below its heading, which may occur several
- * times. */
+/* Print the help of one group: all options below the heading of the group. This
+ * heading may occur several times. */
 static void print_group(const struct opt_command *c, FILE *f)
 {
 	assert_ok(opt_help(c, "sampling", f, &err), &err);

@@ -11,8 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Get the text that progress_draw writes to standard error, which is a terminal
- * or a pipe. Two tasks take one second each, and a third task ends at once. */
+/*
+ * Get the text that progress_draw writes to standard error, which is a terminal
+ * if `terminal` is set, else a pipe. Two tasks take one second each, and a
+ * third task ends at once.
+ */
 static void draw(bool terminal, char *got, size_t size)
 {
 	const struct timespec second = { 1, 10000000 };

@@ -5,9 +5,9 @@
 #include <string.h>
 
 /*
- * Known answers of Philox4x32-10 that the authors of the paper published with
- * the Random123 library (file kat_vectors): all bits zero, all bits one, and
- * digits of pi.
+ * Known answers of Philox4x32-10, which the authors of this generator published
+ * with their Random123 library (file kat_vectors). The inputs are all bits
+ * zero, all bits one, and digits of pi.
  */
 static const struct {
 	uint32_t counter[4], key[2], answer[4];
@@ -49,8 +49,8 @@ static void uniform_range_and_bits(void **state)
 {
 	uint32_t w[4];
 
-	/* The result is exact: the top 53 of the 64 bits of the first two
-	 * words. */
+	/* The result is exact: w[0] and w[1] form a 64-bit number, whose top 53
+	 * bits are the digits of the result after the binary point. */
 	rng_words(7, 3, 11, w);
 	assert_close(rng_uniform(7, 3, 11),
 		w[0] / 4294967296.0 + (w[1] >> 11) / 9007199254740992.0, 0,
@@ -62,9 +62,11 @@ static void uniform_range_and_bits(void **state)
 	}
 }
 
-/* Chi-square test over 64 cells (equal parts of [0, 1)). With 63 degrees of
- * freedom the sum is above 120 for only one seed in 100,000; the seed of this
- * test is fixed. */
+/*
+ * Chi-square test over 64 cells (equal parts of [0, 1)). With 63 degrees of
+ * freedom `chi` is above 120 for only one seed in 100,000; the seed of this
+ * test is fixed.
+ */
 static void uniform_cells(void **state)
 {
 	enum { CELLS = 64, DRAWS = 64000 };

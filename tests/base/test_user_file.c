@@ -1,4 +1,5 @@
-/* Tests the paths of the user's files for several environments. */
+/* Tests the paths that user_file gives to the user's cache and state files,
+ * with several values of the environment variables. */
 #include "base/user_file.h"
 #include "tests/harness.h"
 
@@ -61,8 +62,8 @@ static void test_too_long(void **state)
 		user_file_make_way(USER_CACHE, "x", path), -ENAMETOOLONG);
 }
 
-/* All missing folders are created, for the user only; existing folders are not
- * changed. */
+/* All missing folders are created with access for the user only. The access to
+ * existing folders is not changed. */
 static void test_way(void **state)
 {
 	char folder[4200], path[PATH_MAX];

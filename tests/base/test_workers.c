@@ -64,8 +64,8 @@ static void each_part_once(void **state)
 	}
 }
 
-/* Checks that no two parts that run at the same time have the same thread
- * number. */
+/* A check that no two parts that run at the same time have the same thread
+ * number: `depth` of a thread number counts the parts that run now. */
 struct scratch {
 	unsigned depth[THREADS];
 	unsigned sum[THREADS];
@@ -97,7 +97,7 @@ static void thread_number_is_unique(void **state)
 	workers_close(w);
 }
 
-/* The pauses between the loops are so long that the threads go to sleep. */
+/* Most pauses between the loops are so long that the threads go to sleep. */
 static void wakes_sleepers(void **state)
 {
 	struct workers *w = open_pool(3);
@@ -140,7 +140,8 @@ static void loops_in_order(void **state)
 	workers_close(w);
 }
 
-/* Returns when two threads are in the loop. */
+/* A part of a loop. It returns when two threads run parts of the loop at the
+ * same time. */
 static void meet(void *arg, unsigned part, unsigned thread)
 {
 	unsigned *here = arg;

@@ -6,9 +6,9 @@
  *   dbus_client OUT PROMPT MAX_TOKENS
  *
  * writes the path of the D-Bus object and a newline to OUT, the generated text
- * to standard output, and how the text ended ("length 8") to standard error.
- * After an error the client writes the name and the message of the error to
- * standard error, and exits with status 1.
+ * to standard output, and why the text ended and its number of tokens ("length
+ * 8") to standard error. After an error the client writes the name and the
+ * message of the error to standard error, and exits with status 1.
  */
 #include <dbus/dbus.h>
 #include <stdio.h>
