@@ -21,13 +21,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { BENCH_IO = 11, BENCH_DMA }; /* generations of the two buffers */
+/* the generation numbers that identify the two buffers */
+enum { BENCH_IO = 11, BENCH_DMA };
 
 /* A cache over one window with two buffers. `cpu` and `dma_cpu` are the CPU's
  * mappings of the buffers. */
 struct bench {
 	struct window window;
-	struct extended extended; /* empty */
+	struct extended extended; /* without buffers, unless a test adds one */
 	struct fault fault;
 	struct cache *cache;
 	struct mapping *m, *dma;
@@ -35,7 +36,8 @@ struct bench {
 	uint32_t at, dma_at;
 	char report[64][VIOLATION_FULL_MAX];
 	unsigned n_reports;
-	struct wire_brackets wire; /* the CPU's open accesses */
+	/* the CPU's accesses in progress, which the device reads */
+	struct wire_brackets wire;
 	struct wire_counters counters;
 	char text[176];
 };

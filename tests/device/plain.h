@@ -1,6 +1,7 @@
 /*
- * The layers of the rig's model (rig.h) in double precision, one row after
- * another: the reference for the device's results. Header only.
+ * Computes the layers of the rig's model (rig.h) in double precision, one token
+ * at a time. The tests compare the device's results with the results of this
+ * code. Header only.
  */
 #ifndef TESTS_DEVICE_PLAIN_H
 #define TESTS_DEVICE_PLAIN_H
@@ -9,7 +10,7 @@
 
 #define DIM 64
 
-/* y[n] = W x, W [n][k], and a bias if there is one. */
+/* Compute y = W x + bias, where W is [n][k]. `bias` may be NULL. */
 static inline void plain_matmul(double *y, const double *x, const float *w,
 	const float *bias, unsigned n, unsigned k)
 {
@@ -91,7 +92,8 @@ static inline void plain_head_norms(
 		plain_norm(x + i, x + i, w, dim);
 }
 
-/* x += attention, for the row at position `pos`. */
+/* Add the output of the attention block of layer `l` to x, the hidden state of
+ * the token at position `pos`. */
 static inline void plain_attention(const struct rig *r, unsigned l, double *x,
 	struct plain_kv *kv, unsigned pos)
 {
@@ -112,7 +114,8 @@ static inline void plain_attention(const struct rig *r, unsigned l, double *x,
 		x[i] += h[i];
 }
 
-/* x += the FFN of h, times `weight`. w: gate, up and down, of width n. */
+/* Add `weight` times the FFN's output for the input h to x. w[] has the gate,
+ * up and down matrices; the FFN has n inner values. */
 static inline void plain_ffn(float *const w[3], unsigned n, double *x,
 	const double *h, double weight)
 {
@@ -137,7 +140,7 @@ static inline void plain_layer(const struct rig *r, unsigned l, double *x,
 	plain_ffn(&r->value[l][WIRE_T_GATE], 96, x, h, 1);
 }
 
-/* A whole sequence of n positions: in and out [n][DIM]. */
+/* Run all layers on a sequence of n tokens. `in` and `out` are [n][DIM]. */
 static inline void plain_forward(
 	const struct rig *r, unsigned n, const float *in, double *out)
 {

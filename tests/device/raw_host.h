@@ -1,6 +1,6 @@
 /*
- * A host that can break every rule of the protocol: its own handshake code,
- * rings whose bytes the host may change after they were published, and messages
+ * A host that can break every rule of the protocol. It has its own handshake
+ * code, rings whose bytes it may change after they were published, and messages
  * of any length. Header only, for tests of a device in a process of its own.
  */
 #ifndef TESTS_DEVICE_RAW_HOST_H

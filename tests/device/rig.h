@@ -34,9 +34,9 @@ struct rig_opts {
 	unsigned threads;
 	enum wire_precision precision;
 	bool neox, bias, norms;
-	bool wide_norms; /* q_norm and k_norm are as wide as q and k */
+	bool wide_norms; /* q_norm and k_norm normalize all heads together */
 	enum dtype type; /* type of the matrices */
-	uint32_t rows;   /* rows of the graph; 0: RIG_ROWS */
+	uint32_t rows;   /* number of rows of the graph; 0: RIG_ROWS */
 	uint32_t shared; /* width of the shared expert of rig_experts */
 	bool extended;   /* the weights lie in the extended region */
 	bool cached_rings;
@@ -230,7 +230,8 @@ static inline size_t rig_bytes(const struct wire_tensor *t)
 				  : t->rows * dtype_row_bytes(t->type, t->cols);
 }
 
-/* Pack v[rows][cols] into tiles, and unpack the rounded values into v. */
+/* Pack v[rows][cols] into tiles at `at`. Replace the values in v by those that
+ * the tiles hold, which are rounded. */
 static inline void rig_tiles(uint8_t *at, const struct wire_tensor *t, float *v)
 {
 	float tile[TILE_VALUES];
@@ -251,15 +252,16 @@ static inline void rig_tiles(uint8_t *at, const struct wire_tensor *t, float *v)
 	}
 }
 
-/* Write random weights of one tensor to `at`. Returns the values as stored. */
+/* Write random weights of one tensor to `at`. Returns the values that are
+ * stored, after rounding; the caller frees them. */
 static inline float *rig_fill(uint8_t *at, const struct wire_tensor *t,
 	uint64_t seed, uint64_t stream)
 {
 	const struct dtype_info *info = dtype_info(t->type);
 	size_t n = (size_t)t->rows * t->cols;
 	float *v = malloc(n * sizeof(*v));
-	/* Weights of norms are near 1; weights of matrices are scaled so that
-	 * rows keep their magnitude. */
+	/* Weights of norms are near 1. Weights of matrices are scaled so that a
+	 * product with a matrix has about the magnitude of its input. */
 	float scale = t->rows > 1 ? 1.5f / sqrtf((float)t->cols) : 0.3f;
 	float mid = t->rows > 1 ? 0 : 1;
 
@@ -330,10 +332,11 @@ struct rig_part {
 };
 
 /*
- * Make the two graphs of a layer with experts from the rig's first layer. The
- * router and the shared expert are stored after the rig's weights; the matrices
- * of each expert are stored in a separate range. The caller sets the graphs'
- * ids.
+ * Make the two graphs of a layer with experts from the rig's first layer:
+ * *first ends with the router and the shared expert, and *expert computes the
+ * routed experts. The router and the shared expert are stored after the rig's
+ * weights; the matrices of each expert are stored in a separate range. The
+ * caller sets the graphs' ids.
  */
 static inline void rig_experts(const struct rig *r, struct rig_part *first,
 	struct rig_part *expert, uint32_t n_expert, uint32_t n_used,
@@ -441,11 +444,12 @@ struct rig_batch {
 	uint32_t n, n_spans;
 	struct wire_row row[RIG_ROWS];
 	struct wire_span span[RIG_ROWS];
-	uint64_t mask[RIG_ROWS]; /* one word for each row */
+	uint64_t mask[RIG_ROWS]; /* bit j of mask[i]: row i attends to row j */
 	uint32_t flags;          /* flags of the run */
 };
 
-/* Make a batch of n rows in a chain, after `past` used cache slots. */
+/* Make a batch of n rows, one token after another. Each row attends to the
+ * first `past` slots of the cache, to the rows before it and to itself. */
 static inline void rig_chain(struct rig_batch *b, uint32_t past, uint32_t n)
 {
 	memset(b, 0, sizeof(*b));

@@ -25,7 +25,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The host's death is detected within a second on an idle machine. */
+/* Time limit for a device to detect that its host has died. On an idle machine
+ * the device needs less than a second. */
 #define LOST_WITHIN_MS 10000
 
 static const struct wire_hello usual_hello = {
@@ -66,7 +67,7 @@ static inline int child(int fd, const char *path, bool once, const char *what)
 struct pair {
 	pid_t pid;
 	struct channel *channel;
-	int link; /* a copy, to detect or cause the hang-up */
+	int link; /* socket of the channel, for direct use by tests */
 	struct wire_welcome welcome;
 };
 

@@ -35,7 +35,7 @@ static void strict_keeps_old_bytes(void **state)
 	b.cpu[10] = 1;
 	assert_int_equal(dev_read(&b, 10), 1);
 	b.cpu[10] = 2;
-	b.cpu[64] = 2; /* the next line was not read yet */
+	b.cpu[64] = 2; /* the device has not read this line yet */
 	assert_int_equal(dev_read(&b, 10), 1);
 	assert_int_equal(dev_read(&b, 64), 2);
 	cache_invalidate(b.cache, b.at, 1, 1, 0);
@@ -138,7 +138,8 @@ static void evictor_writes_back_early(void **state)
 	cache_clean(b.cache, b.at, 4096);
 	for (unsigned i = 0; i < 4096; i++)
 		assert_int_equal(b.cpu[i], 7);
-	/* A clean of a line that was already evicted is not needless. */
+	/* A clean of a line that was already evicted is not reported as
+	 * needless. */
 	dev_write(&b, 0, 64, 8);
 	for (unsigned i = 0; i < 10 && b.cpu[0] != 8; i++)
 		cache_operator(b.cache, "two", 0);
@@ -163,12 +164,13 @@ static void reports_a_stale_read(void **state)
 	memset(b.cpu + 128, 1, 192); /* three lines, without an invalidation */
 	view_read(b.cache, b.at, 130);
 	view_read(b.cache, b.at, 1024);
-	view_read(b.cache, b.at, 1024); /* reported once */
+	view_read(b.cache, b.at, 1024); /* all stale bytes were reported */
 	next(&b, 3);
 	said(&b, 0, "stale read: test:io", "[128, 130)", "rmsnorm, layer 3");
 	said(&b, 0, "request 1 loaded", "CPU bracket unknown",
 		"device request 2");
-	assert_int_equal(b.counters.violations, 2); /* the second is a repeat */
+	/* the second counts as a repeat */
+	assert_int_equal(b.counters.violations, 2);
 	if (strncmp(b.text, b.report[0], strlen(b.text)))
 		fail_msg("got '%s', not the beginning of '%s'", b.text,
 			b.report[0]);
@@ -268,7 +270,7 @@ static void reports_a_lost_device_write(void **state)
 	next(&b, 2);
 	said(&b, 0, "lost write: test:io", "[64, 192)", "clean it first");
 	cache_operator(b.cache, "kv write", 1);
-	dev_write(&b, 8192 - 64, 64, 7); /* lost at the unmap */
+	dev_write(&b, 8192 - 64, 64, 7); /* not cleaned before the unmap */
 	bench_close(&b);
 	said(&b, 1, "lost write: test:io", "[8128, 8192)", "device request 2");
 	assert_int_equal(b.n_reports, 2);
@@ -282,10 +284,10 @@ static void reports_dma_over_dirty_lines(void **state)
 	bench_open(&b, COHERENCE_CHECK, 0, NULL);
 	dev_write(&b, 128, 64, 7);
 	cache_operator(b.cache, "gate", 1);
-	dma_read(b.cache, b.at, 128, tcm); /* another line: allowed */
+	dma_read(b.cache, b.at, 128, tcm); /* reads no dirty line: allowed */
 	dma_read(b.cache, b.at, 256, tcm);
 	cache_clean(b.cache, b.at + 128, 64);
-	dma_read(b.cache, b.at, 256, tcm); /* cleaned: fine */
+	dma_read(b.cache, b.at, 256, tcm); /* no longer dirty: allowed */
 	bench_close(&b);
 	said(&b, 0, "DMA over dirty lines: test:io", "[128, 192)",
 		"gate, layer 1");
@@ -316,9 +318,11 @@ static void reports_dma_over_dirty_extended_lines(void **state)
 	assert_string_equal((char *)tcm + 128, "old");
 	assert_int_equal(cache_dma(b.cache).extended, 256);
 	cache_operator(b.cache, "up", 1);
-	dma_read(b.cache, EXTENDED_BASE + at, 128, tcm); /* other lines */
+	/* reads no dirty line */
+	dma_read(b.cache, EXTENDED_BASE + at, 128, tcm);
 	cache_clean(b.cache, b.at + 128, 64);
-	dma_read(b.cache, EXTENDED_BASE + at, 256, tcm); /* cleaned: fine */
+	/* no longer dirty: allowed */
+	dma_read(b.cache, EXTENDED_BASE + at, 256, tcm);
 	assert_null(dma_read(b.cache, EXTENDED_BASE + at, 8193, tcm));
 	bench_close(&b);
 	said(&b, 0, "DMA over dirty lines: test:io", "[128, 192)",
@@ -332,11 +336,14 @@ static void reports_needless_maintenance(void **state)
 
 	bench_open(&b, COHERENCE_CHECK, 0, NULL);
 	cache_invalidate(b.cache, b.at, 128, 1, 0);
-	cache_invalidate(b.cache, b.at + 64, 64, 1, 0); /* same request */
+	/* allowed in the same request */
+	cache_invalidate(b.cache, b.at + 64, 64, 1, 0);
 	next(&b, 2);
-	cache_invalidate(b.cache, b.at, 256, 1, 0); /* covers new lines */
+	/* allowed: half of the lines are new */
+	cache_invalidate(b.cache, b.at, 256, 1, 0);
 	next(&b, 3);
-	cache_invalidate(b.cache, b.at, 256, 2, 0); /* a new write */
+	/* allowed: write 2 of the CPU is new */
+	cache_invalidate(b.cache, b.at, 256, 2, 0);
 	next(&b, 4);
 	assert_int_equal(b.n_reports, 0);
 	cache_invalidate(b.cache, b.at + 64, 64, 2, 0);

@@ -183,7 +183,8 @@ static void names_a_bad_row(void **state)
 	b.mask[0] = 0;
 	b.row[0].n_spans = 0;
 	bad_rows(&r, &b, "row 0: it attends to no slots and no rows");
-	/* Row 3 lists the same slots twice: more slots than exist. */
+	/* The two spans of row 3 have 160 slots together, and the cache has
+	 * only 128. */
 	b = ok;
 	b.n_spans = 2;
 	b.span[0] = b.span[1] = (struct wire_span){ 0, 80 };
@@ -218,7 +219,7 @@ static void maps_and_unmaps(void **state)
 	wants(&r, send_run(&r), -EFAULT, "ref 1 (kv)");
 	assert_int_equal(rig_map(&r, 1, buffer_generation(r.kv)), 0);
 	kv = r.done.arg[WIRE_MAP_ADDR];
-	assert_int_equal(kv, r.kv_at); /* the hole of the unmapped buffer */
+	assert_int_equal(kv, r.kv_at); /* where the unmapped buffer was */
 	assert_int_equal(r.done.arg[WIRE_MAP_SLOTS_USED], 3);
 	assert_int_equal(r.done.arg[WIRE_MAP_SLOTS], 16);
 	assert_int_equal(send_run(&r), 0);
@@ -347,7 +348,7 @@ static void failed_requests_invalidate(void **state)
 }
 
 /* Without a phone's profile no cost is computed. With a profile, the cost is
- * that of the graph's number of rows, not of the run's rows. */
+ * that of a pass over all rows of the graph, however few rows the run has. */
 static void prices_for_the_phone_of_the_profile(void **state)
 {
 	const size_t whole = sizeof(struct wire_soc) + sizeof(struct soc);
@@ -388,9 +389,11 @@ static void prices_for_the_phone_of_the_profile(void **state)
 	rig_close(&r);
 }
 
-/* With cached rings, a request also has the maintenance of its two packets: for
- * the request's index and bytes, for the index that releases the request, and
- * for the completion's bytes and index. */
+/*
+ * With cached rings, the counters of a request include the maintenance for its
+ * two packets: for the request's index and bytes, for the index that releases
+ * the request, and for the completion's bytes and index.
+ */
 static void counts_the_maintenance_of_cached_rings(void **state)
 {
 	for (unsigned contract = 1; contract <= 2; contract++) {

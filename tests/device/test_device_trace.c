@@ -1,5 +1,5 @@
-/* The trace events of an operator do not depend on which workers ran it, nor on
- * the order in which they recorded their times. */
+/* Tests that the trace events of an operator do not depend on which workers ran
+ * it, nor on the order in which the workers recorded their times. */
 #include "base/err.h"
 #include "device/device_trace.h"
 #include "tests/harness.h"
@@ -50,8 +50,11 @@ static struct wire_trace_event next(struct run_summary *x)
 	return v;
 }
 
-/* The event of the copies lasts from the first begin to the last end of all
- * copies, in whichever order these are recorded. */
+/*
+ * An operator has one event for all its DMA copies. The event lasts from the
+ * earliest begin to the latest end of a copy, in whichever order the copies are
+ * recorded.
+ */
 static void test_copies(void **state)
 {
 	struct run_summary *x = *state;

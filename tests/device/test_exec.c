@@ -42,9 +42,11 @@ static void same_bytes(
 				i / DIM, i % DIM, (double)a[i], (double)b[i]);
 }
 
-/* The lowest three bits of v choose the parts of a layer; v / 8 modulo 3 is the
- * precision; v & 32 chooses the type of the weights, and thereby changes the
- * precision, too. */
+/*
+ * Bits 0 to 2 of v choose the variant of RoPE, biases and head norms. v / 8
+ * modulo 3 is the precision. v & 32 chooses the type of the weights, and
+ * thereby changes v / 8 and the precision, too.
+ */
 static struct rig_opts variant(unsigned v, uint64_t seed)
 {
 	return (struct rig_opts){
@@ -86,7 +88,8 @@ static void check_variant(unsigned v, double bound)
 	check_opts(variant(v, harness_seed()), v, bound);
 }
 
-/* Weights in every type of tiles, with every precision. */
+/* Compare results with the reference for weights in every type of tile and for
+ * every precision. */
 static void tiles_agree_with_plain(void **state)
 {
 	static const double bound[WIRE_PRECISION_COUNT] = {
@@ -112,7 +115,8 @@ static void f32_agrees_with_plain(void **state)
 {
 	for (unsigned v = 0; v < 8; v++)
 		check_variant(v, 2e-5);
-	/* compared with the weights as q8_0 stores them */
+	/* variant 48 has q8_0 weights; the reference uses them as rounded to
+	 * q8_0 */
 	check_variant(48, 2e-5);
 }
 
@@ -124,8 +128,8 @@ static void norms_of_whole_rows_agree_with_plain(void **state)
 	check_opts(o, 6, 2e-5);
 }
 
-/* Values are up to about 8, and fp16 keeps 11 bits of each intermediate value.
- */
+/* The bound allows for rounding: values are up to about 8, and fp16 keeps 11
+ * bits of each intermediate value. */
 static void f16_agrees_with_plain(void **state)
 {
 	for (unsigned v = 8; v < 24; v++)
@@ -179,7 +183,7 @@ static void batch_invariant(void **state)
 			same_bytes(one, out, 32, "chunk size");
 			rig_close(&r);
 		}
-		/* A graph of one row has no padding at all. */
+		/* A graph of one row has no padding rows. */
 		o.rows = 1;
 		rig_open(&r, &o);
 		run_chain(&r, 32, 1, in, out);
@@ -227,8 +231,9 @@ static void threads_and_levels_do_not_change_bytes(void **state)
 }
 
 /*
- * A random tree runs after a chain. The row of a node equals the last row of a
- * chain of the nodes on its path.
+ * A batch has the nodes of a random tree, after a chain of PAST tokens. The
+ * output of a node equals the output of the last row of a chain that ends with
+ * the nodes on the path to this node.
  */
 #define PAST  6
 #define NODES 9
@@ -277,7 +282,8 @@ static void a_tree_row_equals_its_chain_row(void **state)
 	}
 }
 
-/* The choice of the cache's slots must not matter, only their order. */
+/* The results depend on the order of a row's cache slots, but not on which
+ * slots these are. */
 static void permuted_slots_do_not_change_bytes(void **state)
 {
 	struct rig_opts o = variant(8, harness_seed());
@@ -309,17 +315,20 @@ static void permuted_slots_do_not_change_bytes(void **state)
 
 /* ---- rows that share a prompt -------------------------------------------- */
 
-#define PROMPT 70 /* one block of slots and a part of another */
+#define PROMPT 70 /* one block of 64 slots and 6 slots of the next */
 #define FORKS  7
-#define TAIL   3 /* rows of each fork, in successive passes */
+#define TAIL   3 /* number of passes; each has one row of each fork */
 
 static uint64_t arg_u64(const struct rig *r, unsigned at)
 {
 	return r->done.arg[at] | (uint64_t)r->done.arg[at + 1] << 32;
 }
 
-/* Make a batch with row `at` of each of n forks, the last fork first. A row
- * sees the prompt and the earlier slots of its own fork, if there are any. */
+/*
+ * Make a batch with row `at` of each of n forks, the last fork first. A row
+ * attends to the prompt, to the earlier slots of its own fork, if there are
+ * any, and to itself.
+ */
 static void fork_rows(
 	struct rig_batch *b, uint32_t n, uint32_t first, uint32_t at)
 {
@@ -365,10 +374,12 @@ static uint64_t slot_bytes(const struct rig *r)
 		wire_kv_elt(m->precision);
 }
 
-/* Check how many bytes of keys and values a pass over row `at` of all forks
- * reads. The whole block of the prompt is read once if the kernel shares it and
- * each thread computes whole heads of keys and values; all other slots are read
- * for each fork. */
+/*
+ * Check how many bytes of keys and values a pass over row `at` of all forks
+ * reads. The first 64 slots of the prompt, a whole block, are read once if the
+ * kernel shares the block and each thread computes whole heads of keys and
+ * values. All other slots are read for each fork.
+ */
 static void check_read(
 	const struct rig *r, const struct rig_opts *o, uint32_t at, bool shares)
 {
@@ -472,7 +483,7 @@ static void a_run_counts_its_bytes(void **state)
 	struct rig r;
 
 	random_hidden(in, 4, 1);
-	in[0] = 1e9f; /* the norm keeps it in range: nothing saturates */
+	in[0] = 1e9f; /* the norm scales it down: nothing saturates */
 	rig_open(&r, &o);
 	run_chain(&r, 4, 4, in, out);
 	c = r.done.counters;

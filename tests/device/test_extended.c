@@ -77,7 +77,8 @@ static void finds_ranges_inside_one_buffer(void **state)
 		{ 0, 1, 0 },
 		{ 0, 100, 0 },
 		{ 0, 101, EFAULT },
-		/* in the buffer's last page, after its end */
+		/* in the last page of the buffer, but after the end of the
+		 * buffer */
 		{ 100, 1, EFAULT },
 		{ PAGE, PAGE, 0 },
 		{ PAGE - 1, 2, EFAULT },
@@ -176,7 +177,7 @@ static void the_region_is_not_mapped(void **state)
 	unsigned with;
 
 	rig_open(&r, &o);
-	with = mapped("tandem:weights"); /* the host's mapping */
+	with = mapped("tandem:weights"); /* only the host maps it */
 	assert_int_equal(mapped("tandem:kv"), 2 * with);
 	rig_close(&r);
 }
@@ -245,8 +246,8 @@ static void refusals_name_the_field(void **state)
 	rig_close(&r);
 }
 
-/* A buffer keeps its place in the region if its number is shared again for
- * another buffer. */
+/* A buffer keeps its place in the region if the host shares another buffer
+ * under the same number. */
 static void stays_when_its_number_is_reused(void **state)
 {
 	struct rig_opts o = { .seed = 1, .extended = true };

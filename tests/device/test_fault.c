@@ -57,7 +57,7 @@ static void write_event(
 		snprintf(text, size, "%s@%u", verb, n);
 }
 
-/* Whether the fault `verb` is among the faults of a completion. */
+/* Whether the faults of a completion, in *a, include the fault `verb`. */
 static bool is_in(const struct fault_answer *a, const char *verb)
 {
 	return (!strcmp(verb, "late=7") && a->late_ms == 7) ||
@@ -139,7 +139,8 @@ static void out_of_order_completions_keep_their_faults(void **state)
 
 /* ---- ending and hanging ---------------------------------------------- */
 
-/* Writes a byte to the pipe after each of the three steps of a request. */
+/* Handles all requests. Writes a byte to the pipe after each of the three steps
+ * of a request: before, during and after its execution. */
 static void walk(struct fault *f, const uint32_t *op, int pipe)
 {
 	for (unsigned i = 0; i < REQUESTS; i++) {
@@ -248,7 +249,7 @@ static void later_lives_have_only_start_events(void **state)
 	assert_true((now.tv_sec - began.tv_sec) * 1000000000ll + now.tv_nsec -
 			began.tv_nsec >=
 		20000000);
-	fault_request(&f, WIRE_NOP, 1); /* only the first device dies */
+	fault_request(&f, WIRE_NOP, 1); /* life 2 ignores "die@1" */
 	assert_false(fault_unfired(&f, left, sizeof(left), NULL));
 	assert_ok(fault_parse(&f, "late=20@start#3", &e), &e);
 	f.life = 2;

@@ -114,7 +114,8 @@ static void fuses_operators_into_launches(void **state)
 
 /* ---- results that share bytes -------------------------------------------- */
 
-/* The producers of an operator's inputs, by name: the data flow of a layer. */
+/* The operators of a layer in their order. `reads` has the names of the
+ * operators whose results an operator reads. */
 static const struct {
 	const char *name, *reads[2];
 } flow[] = {
@@ -144,9 +145,11 @@ static bool in_place(const struct op *op)
 		op->kind == OP_SWIGLU || op->kind == OP_KV_WRITE;
 }
 
-/* Check that the result of operator `from`, which operator `by` reads, is
- * intact. owner[i] is the operator that last wrote value i of the scratch
- * memory. */
+/*
+ * Check that the result of operator `from`, which operator `by` reads, has not
+ * been overwritten. owner[i] is the operator that last wrote value i of the
+ * scratch memory.
+ */
 static void check_read(const struct graph *g, const struct op *by,
 	const char *const *owner, const char *from)
 {
@@ -238,7 +241,8 @@ static void names_each_field(void **state)
 	REFUSES(&r, model.kv_slots, UINT32_MAX);
 	REFUSES(&r, model.kv_stride, 0);
 	REFUSES(&r, model.kv_stride, 257);
-	REFUSES(&r, model.kv_stride, 192); /* 64 values of float32 */
+	/* a slot needs 256: 64 values of float32 */
+	REFUSES(&r, model.kv_stride, 192);
 	REFUSES(&r, model.kv_stride, 0xffffffc0);
 	REFUSES(&r, first_layer, UINT32_MAX);
 	REFUSES(&r, weights_bytes, 1000);
@@ -262,7 +266,7 @@ static void names_each_tensor(void **state)
 			char where[64];
 
 			if (i >= WIRE_T_ROUTER && i < WIRE_T_GATE)
-				continue; /* not in this model */
+				continue; /* the rig has no experts */
 			snprintf(where, sizeof(where), "layer %u, %s: rows", l,
 				name);
 			s = good(&r);

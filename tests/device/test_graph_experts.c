@@ -1,10 +1,10 @@
 /*
- * Tests layers with experts. The two graphs of a layer compute the results of a
- * reference in double precision. The results have the same bits, no matter how
- * the experts are divided among runs and which other rows are in the batch.
- * Invalid messages, invalid picks (a pick is an expert of a row, and its
- * weight) and invalid orders of runs are refused with an error that names the
- * field.
+ * Tests layers with experts. A layer has two graphs: one ends with the router,
+ * the other computes experts. Their results agree with a reference in double
+ * precision. The results have the same bits, no matter how the experts are
+ * divided among runs and which other rows are in the batch. Invalid messages,
+ * invalid picks (a pick is an expert of a row, and its weight) and invalid
+ * orders of runs are refused with an error that names the field.
  */
 #include "tests/harness.h"
 
@@ -33,12 +33,13 @@ struct mixture {
 	uint32_t at;                         /* device address of `buffer` */
 	struct rig_batch batch;
 	float in[ROWS][DIM];
-	struct wire_pick pick[ROWS][USED]; /* with the model's expert numbers */
+	/* experts are numbered as in the model */
+	struct wire_pick pick[ROWS][USED];
 };
 
 /* ---- a device with both graphs ------------------------------------------- */
 
-/* Random weights of the router and of all experts. */
+/* Write random weights of the router, the shared expert and all experts. */
 static void fill(struct mixture *x)
 {
 	const struct wire_tensor *t = x->first.t;
@@ -182,7 +183,11 @@ static int send_expert(
 	return rig_send(&x->r, ref, n, &run, sizeof(run));
 }
 
-/* Run n experts of the model. */
+/*
+ * Run the n experts expert[] of the model. In the picks for this run an
+ * expert's number is its index in expert[]; picks of other experts are marked
+ * WIRE_PICK_ELSEWHERE.
+ */
 static int run_some(
 	struct mixture *x, const unsigned *expert, unsigned n, uint32_t flags)
 {
@@ -217,7 +222,7 @@ static void run_layer(struct mixture *x, float *out)
 	written(x, out, x->batch.n * DIM);
 }
 
-/* ---- compared with the definition ---------------------------------------- */
+/* ---- compared with the reference ----------------------------------------- */
 
 static void check_agrees(const struct rig_opts *o, enum dtype router, double by,
 	void (*change)(struct mixture *))
@@ -291,8 +296,8 @@ static void agree_with_the_definition(void **state)
 		}
 }
 
-/* Expert 2 has all rows, expert 5 a single one, and some experts have no
- * row. */
+/* All rows pick expert 2, one row picks expert 5, and no row picks expert 3, 4,
+ * 6 or 7. */
 static void pick_unevenly(struct mixture *x)
 {
 	for (unsigned i = 0; i < ROWS; i++) {
@@ -514,7 +519,8 @@ static void refuses_invalid_messages(void **state)
 	REFUSES(expert, t[WIRE_T_ROUTER].rows, 8, "router: rows 8");
 	REFUSES(expert, t[WIRE_T_DOWN].rows, 0, "down: rows is 0");
 	REFUSES(expert, g.weights_bytes, 64, "gate: offset");
-	/* 1024 rows with 64 outputs of 2^14 values each */
+	/* too much memory: for each of 1024 rows, the outputs of 64 experts,
+	 * with 2^14 values each */
 	m = expert;
 	m.g.rows = WIRE_MAX_ROWS;
 	m.g.model.n_expert = m.g.model.n_used = WIRE_MAX_USED;
@@ -567,8 +573,8 @@ static void refuses_invalid_shared_experts(void **state)
 
 /* ---- invalid runs -------------------------------------------------------- */
 
-/* Check that an expert run was refused with this text, and that the layer must
- * begin again. */
+/* Check that an expert run was refused with this text, and that the device then
+ * refuses further expert runs of the layer until its first graph runs again. */
 static void must_begin_again(struct mixture *x, int ret, const char *says)
 {
 	assert_int_equal(ret, -EINVAL);
@@ -583,7 +589,7 @@ static void must_begin_again(struct mixture *x, int ret, const char *says)
 static void refuses_invalid_picks(void **state)
 {
 	static const struct {
-		struct wire_pick pick; /* pick 1 of row 4 */
+		struct wire_pick pick; /* replaces pick 1 of row 4 */
 		const char *says;
 	} bad[] = {
 		{ { EXPERTS, 1 }, "row 4, pick 1: expert 8 must be below 8" },
@@ -617,7 +623,8 @@ static void refuses_invalid_picks(void **state)
 				&x, ref, expert_refs(&x, all, EXPERTS, ref), 0),
 			bad[i].says);
 	}
-	/* Expert 3 is run twice; then experts 0 to 3 are never run. */
+	/* In the first pass of the layer, expert 3 is run twice. In the second
+	 * pass, experts 0 to 3 are not run. */
 	must(&x, run_first(&x));
 	must(&x, run_some(&x, all, 4, WIRE_RUN_MORE));
 	must_begin_again(&x, run_some(&x, all + 3, 5, 0),
@@ -643,12 +650,12 @@ static void refuses_runs_out_of_order(void **state)
 		"graph 401 continues layer 0");
 	run_layer(&x, out);
 	must_begin_again(&x, run_some(&x, all, EXPERTS, 0), "continues");
-	/* another graph between two runs */
+	/* another graph runs between two runs of the layer */
 	must(&x, run_first(&x));
 	must(&x, run_some(&x, all, 4, WIRE_RUN_MORE));
 	must(&x, rig_run(&x.r, &x.batch, x.in[0], out));
 	must_begin_again(&x, run_some(&x, all + 4, 4, 0), "continues");
-	/* other numbers of rows */
+	/* the runs of a layer have different numbers of rows */
 	must(&x, run_first(&x));
 	x.batch.n--;
 	must_begin_again(
@@ -695,8 +702,8 @@ static void refuses_invalid_refs(void **state)
 	REF_REFUSED((void)0, n - 1, "(ref) with role rows");
 	REF_REFUSED(memmove(ref, ref + EXPERTS, 2 * sizeof(ref[0])), 2,
 		"buffer reference (ref) with role weights");
-	/* Refs are checked before the order of runs, so the layer can continue.
-	 */
+	/* The device checks refs before the order of the runs, so after these
+	 * refusals the layer need not begin again. */
 	must(&x, send_expert(&x, good, n, 0));
 	close_mixture(&x);
 }
@@ -733,8 +740,10 @@ static struct price price_of(const struct mixture *x)
 	return p;
 }
 
-/* An expert costs one tile of 32 rows, whether one row or all 9 picked it, and
- * not the 64 rows of the graph. The weights are read once. */
+/*
+ * An expert costs as much as one tile of 32 rows, whether one row or all 9
+ * picked it; the 64 rows of the graph do not matter. The weights are read once.
+ */
 static void experts_cost_tiles_of_rows(void **state)
 {
 	struct rig_opts o = {
@@ -742,7 +751,7 @@ static void experts_cost_tiles_of_rows(void **state)
 	};
 	const struct soc soc = rig_some_phone();
 	struct price wide, narrow, one, two, idle;
-	uint64_t experts = 4; /* 2, 0, 5 and 1 */
+	uint64_t experts = 4; /* that a row picked: 2, 0, 5, 1 */
 	struct mixture x;
 
 	assert_int_equal(price_matmul(&soc, TILE, 96, DIM, o.type, &wide), 0);
@@ -775,7 +784,8 @@ static void experts_cost_tiles_of_rows(void **state)
 		assert_int_equal(
 			two.counts.vector_packets, one.counts.vector_packets);
 		assert_int_equal(two.vector_ps, one.vector_ps);
-		assert_true(two.total_ps > one.total_ps); /* two requests */
+		/* a request has a fixed cost */
+		assert_true(two.total_ps > one.total_ps);
 		x.batch.flags = WIRE_RUN_IDLE;
 		must(&x, run_first(&x));
 		must(&x, run_some(&x, all, EXPERTS, 0));

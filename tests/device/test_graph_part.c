@@ -26,7 +26,8 @@ static uint32_t rows_before(const struct place *p, unsigned i, uint32_t rows)
 	return i < p->tensor ? rows : i == p->tensor ? p->row : 0;
 }
 
-/* A part of the first layer, between two split points. */
+/* Returns a message that loads a part of the rig's first layer, between two
+ * split points. */
 static struct rig_part part_of(
 	struct rig *r, uint32_t id, struct place from, struct place to)
 {

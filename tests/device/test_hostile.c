@@ -1,11 +1,11 @@
 /*
  * Tests a device in a separate process, as in production, with a hostile host.
- * Packets are valid ones, valid ones with some words changed, and random bytes;
- * in every other run of the device a third process changes bytes of the ring
- * and of the shared buffers after they were published. Each packet must get one
- * completion with its number, and a text if it failed, or the device must end
- * by itself with an error message. The device must never die of a signal and
- * never hang.
+ * The packets are valid packets, valid packets with some words changed, and
+ * random bytes; in every other run of the device a third process changes bytes
+ * of the ring and of the shared buffers after they were published. Each packet
+ * must get one completion with its number, and a text if it failed, or the
+ * device must end by itself with an error message. The device must never die of
+ * a signal and never hang.
  *
  * TANDEM_HOSTILE_PACKETS is the number of packets (4000), TANDEM_SEED repeats a
  * run.
@@ -39,12 +39,12 @@ struct tally {
 };
 
 struct life {
-	uint64_t seed, stream, at; /* of the random draws */
+	uint64_t seed, stream, at; /* arguments of rng_words */
 	struct raw_host raw;
 	struct rig *rig;
 	struct wire_hello hello;
 	pid_t pid;
-	int bells[2], own[2];            /* the device's ends, and ours */
+	int bells[2], own[2]; /* ends of the doorbells: the device's, ours */
 	uint32_t address[BUFFERS];       /* initial addresses of the buffers */
 	uint32_t seq, expect[BATCH + 1]; /* numbers of requests in flight */
 	uint32_t op[BATCH + 1];
@@ -161,13 +161,18 @@ static void put_simple(struct life *l, struct made *m)
 		WIRE_GRAPH_DROP, WIRE_UNMAP };
 	uint32_t w[2] = { ops[draw(l, ARRAY_LEN(ops))], 0 };
 
-	/* Keep the runs' buffers and graph for some hundred packets. */
+	/* Mostly choose an argument below RIG_GRAPH, which names no graph and
+	 * no mapping. So the graph and the mappings that the runs use remain
+	 * for some hundred packets. */
 	w[1] = draw(l, 40) ? draw(l, RIG_GRAPH) : draw_word(l);
 	put_words(m, w, 2);
 }
 
-/* Change one word of a packet, except its number, by which its completion is
- * found, and its length, which the ring checks. */
+/*
+ * Change one word of a packet, and sometimes its flags or its number of refs.
+ * The packet's number does not change, because it identifies the completion;
+ * nor does the length, because the ring checks it.
+ */
 static void spoil(struct life *l, struct made *m)
 {
 	uint32_t w = draw_word(l);
@@ -295,7 +300,8 @@ static void is_alive(struct life *l)
 
 /*
  * Receive all completions that are due. If packets were changed after they were
- * published, their number is unknown: receive until none arrives.
+ * published, the number of due completions is unknown: receive until no more
+ * completions arrive.
  */
 static void collect(struct life *l)
 {
@@ -313,7 +319,8 @@ static void collect(struct life *l)
 		if (!ret)
 			check_completion(l, seq, &done);
 	}
-	/* The other process changes the completion ring as well. */
+	/* The device may have ended because the other process changed the index
+	 * words of the request ring. */
 	l->gone = ret != -EAGAIN;
 	if (l->gone && !l->scribbled)
 		fail_msg("the device ended before request %u was answered",
@@ -456,7 +463,8 @@ static void send_batch(struct life *l, uint64_t *left)
 		make(l, &m);
 		ret = raw_publish(&l->raw, m.words, m.len);
 		if (ret == -EAGAIN || (ret && l->scribbled))
-			break; /* full, or its index words were changed */
+			/* the ring is full, or its index words were changed */
+			break;
 		assert_int_equal(ret, 0);
 		l->expect[l->n_expect] = l->seq;
 		l->op[l->n_expect++] = op_of(&m);
@@ -466,8 +474,8 @@ static void send_batch(struct life *l, uint64_t *left)
 	ring_bell(l);
 }
 
-/* A packet longer than the published bytes, or an impossible index, ends the
- * device within the time in which it detects a host's death. */
+/* Publish a packet whose header states more bytes than were published, or set
+ * an impossible index. Both must end the device. */
 static void end_absurdly(struct life *l)
 {
 	if (draw(l, 2)) {
@@ -507,7 +515,7 @@ static void life_end(struct life *l)
 				l->raw.link, &bye, sizeof(bye), NULL, 0, NULL);
 		fd_close(&l->raw.link);
 		how = outcome(l->pid);
-		/* Coherence violations also end with status 1. */
+		/* A device that found coherence violations also ends with 1. */
 		if (how != 0 && how != 1 && how != 3)
 			fail_msg("the device ended with %d (life %llu)", how,
 				(unsigned long long)l->stream);
@@ -570,7 +578,8 @@ static void survives_a_hostile_host(void **state)
 	struct rig r;
 	unsigned before;
 
-	signal(SIGPIPE, SIG_IGN); /* the doorbell of a device that has ended */
+	/* writing to the doorbell of a device that has ended */
+	signal(SIGPIPE, SIG_IGN);
 	before = open_descriptors();
 	rig_open(&r, &o);
 	/* The rig is used only for its buffers and its model. Close its device,

@@ -80,7 +80,7 @@ static int knock(const struct listening *l)
 	int fd = -1;
 
 	for (int i = 0; i < 500 && link_connect(l->path, &fd, &e); i++)
-		usleep(10000); /* created, but not listening yet */
+		usleep(10000); /* there is a file, but no listener yet */
 	if (fd < 0)
 		fail_msg("%s", e.text);
 	return fd;
@@ -177,7 +177,8 @@ static void silent_clients_delay_no_host(void **state)
 	listening_end(&l);
 }
 
-/* A signal also ends the serving process, and its host detects that. */
+/* A signal to the listener also ends the process that serves a host, and the
+ * host detects this. */
 static void ends_with_its_child(void **state)
 {
 	struct listening l;

@@ -21,7 +21,7 @@
 #define ROWS  7
 #define TOP_K 5
 #define EMBD  64
-#define VOCAB 1000 /* no multiple of a tile or a block */
+#define VOCAB 1000 /* not a multiple of the rows of a tile or a block */
 
 struct message {
 	struct wire_graph_load g;
@@ -296,8 +296,8 @@ static void wrong_messages_are_refused(void **state)
 	close_output(&o);
 }
 
-/* The cost includes the product and the softmax, and counts padding rows like
- * other rows. */
+/* The cost includes the product with the output matrix and the softmax, and
+ * counts padding rows like other rows. */
 static void costs_product_and_softmax(void **state)
 {
 	const struct rig_opts opts = { .type = DTYPE_TILE_Q8_0,

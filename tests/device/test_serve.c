@@ -112,7 +112,7 @@ static void a_forbidden_call_kills_the_process(void **state)
 	fd_close(&go[1]);
 }
 
-/* Share and map a buffer. Returns its address. */
+/* Share and map a buffer. Returns its device address. */
 static uint32_t give(struct pair *p, uint32_t id, struct buffer *b)
 {
 	struct wire_map map = { WIRE_MAP, id, buffer_generation(b), 0 };
@@ -126,7 +126,8 @@ static uint32_t give(struct pair *p, uint32_t id, struct buffer *b)
 	return done.arg[WIRE_MAP_ADDR];
 }
 
-/* The rig's model gives the same bytes in the confined process. */
+/* The rig's model gives the same bytes in a confined device process as in the
+ * process of the test. */
 static void runs_a_graph(void **state)
 {
 	struct rig_opts o = { .seed = harness_seed(),
@@ -233,7 +234,8 @@ static void doorbell_lost(void **state)
 	fd_close(&link);
 }
 
-/* The request never ends, so the watcher ends the process. */
+/* The request never ends, so the device's watcher thread ends the process when
+ * the host is gone. */
 static void host_lost_while_busy(void **state)
 {
 	struct wire_simple s = { WIRE_NOP, 0 };
@@ -345,7 +347,8 @@ static void survives_false_shares(void **state)
 	assert_int_equal(outcome(p.pid), 0);
 }
 
-/* A raw handshake, with doorbells of any kind. */
+/* Start a device and do the handshake as a raw_host, with doorbells of the kind
+ * `bell`. */
 static void raw_pair(struct raw_host *h, pid_t *pid, uint32_t bell, int *bells)
 {
 	struct wire_hello like = usual_hello;
@@ -378,7 +381,8 @@ static void raw_nop(struct raw_host *h, uint32_t number)
 	raw_taken(h, number);
 }
 
-/* The host clears O_NONBLOCK after the device has checked it. */
+/* The host clears O_NONBLOCK of the doorbells after the device has checked this
+ * flag. */
 static void doorbell_made_to_block(void **state)
 {
 	int bells[2], pair[2];
@@ -538,7 +542,7 @@ static void survives_a_closed_standard_error(void **state)
 	channel_send(p.channel, NULL, 0, &(struct wire_simple){ WIRE_NOP, 0 },
 		sizeof(struct wire_simple), NULL, NULL);
 	usleep(50000);
-	/* the watcher prints a message and ends the process */
+	/* the device's watcher thread prints a message and ends the process */
 	channel_close(p.channel);
 	assert_int_equal(outcome(p.pid), 3);
 }
