@@ -7,7 +7,7 @@
 
 /*
  * Tests the exact report of each kind of broken rule: kind, range, writer,
- * reader, both values, and the missing call.
+ * reader, the values in the cache and in memory, and the missing call.
  */
 
 static void said_exactly(struct bench *b, unsigned n, const char *want)
@@ -60,8 +60,8 @@ static void reports_a_stale_read(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* The CPU writes, and no ref of a request declares the write. The report names
- * the writer from an access of the CPU (bracket) that is still open. */
+/* The CPU writes, and no ref of a request declares the write. The report takes
+ * the writer's name from an access of the CPU (bracket) that is still open. */
 static void an_open_bracket_names_the_writer(void **state)
 {
 	struct bench b;
@@ -109,7 +109,7 @@ static void reports_a_lost_cpu_write(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* The device writes a state word, and the CPU writes to the same line. */
+/* The device writes a state word, and the CPU writes to the same cache line. */
 static void reports_a_torn_line(void **state)
 {
 	struct bench b;
@@ -187,8 +187,8 @@ static void reports_a_missing_clean(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* An eviction repaired memory by chance: the missing clean is still reported.
- */
+/* An eviction happens to write the line back to memory. The missing clean is
+ * still reported. */
 static void reports_a_missing_clean_after_an_eviction(void **state)
 {
 	struct bench b;
@@ -212,7 +212,7 @@ static void reports_a_missing_clean_after_an_eviction(void **state)
 		"    the evictor: wrote 64 of 64 bytes back, by chance\n"
 		"    missing: clean of test:io [0, 64) after kv write, layer "
 		"1");
-	/* A late clean is not needless. */
+	/* A clean after the report is not reported as needless. */
 	cache_clean(b.cache, b.at, 64);
 	next(&b, 3);
 	bench_close(&b);
@@ -246,8 +246,8 @@ static void reports_dma_over_dirty_lines(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* The name of the writer or reader comes from the host's side of
- * ipc/brackets.h. */
+/* The report names the CPU function that holds the buffer. The functions of
+ * ipc/brackets.h for the host publish this name. */
 static void reports_a_write_to_a_held_buffer(void **state)
 {
 	struct brackets host;
@@ -260,7 +260,7 @@ static void reports_a_write_to_a_held_buffer(void **state)
 		brackets_name(&host, "read_hidden") };
 	cache_operator(b.cache, "hidden_out", -1);
 	dev_write(&b, 0, 128, 5);
-	dev_read(&b, 100); /* allowed for a reader */
+	dev_read(&b, 100); /* allowed: the CPU only reads */
 	cache_clean(b.cache, b.at, 128);
 	next(&b, 2);
 	said_exactly(&b, 0,
@@ -277,8 +277,8 @@ static void reports_a_write_to_a_held_buffer(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* DMA, which bypasses the cache, reads a staging slot while the CPU fills it.
- */
+/* DMA, which bypasses the cache, reads a part of a buffer while the CPU fills
+ * this part. */
 static void reports_a_read_of_a_held_buffer(void **state)
 {
 	uint8_t tcm[64];
@@ -332,8 +332,12 @@ static void reports_needless_maintenance(void **state)
 	assert_int_equal(b.n_reports, 2);
 }
 
-/* Of the reports of 25 operators the first 20 are printed; a second report of
- * the first operator counts as its repeat; the five others share a count. */
+/*
+ * Each of 25 operators causes one report, and the first operator a second one.
+ * The first 20 reports are printed. One line states the number of repeats of
+ * the first report, another line the number of reports of the other 5
+ * operators.
+ */
 static void repeated_reports_are_counted(void **state)
 {
 	static const char *const op[] = { "a", "b", "c", "d", "e", "f", "g",

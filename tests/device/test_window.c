@@ -231,7 +231,7 @@ static void finds_only_inside(void **state)
 	close(fd);
 }
 
-/* Check that a read of *p kills a process. */
+/* Check that a process that reads *p is killed. */
 __attribute__((unused)) static void assert_guarded(const volatile uint8_t *p)
 {
 	pid_t pid = fork();
@@ -329,7 +329,8 @@ static void obeys_the_address_limit(void **state)
 
 /* ---- against a model ----------------------------------------------------- */
 
-/* One byte for each page: 0 free, else the number of its mapping or guard. */
+/* page[i] is 0 if page i is free, else the number of the mapping to which the
+ * page belongs. The guard page after a mapping belongs to the mapping. */
 #define PAGES 4096
 struct model {
 	uint8_t page[PAGES];

@@ -258,7 +258,7 @@ static void test_first_version(void **state)
 	free(file);
 }
 
-/* The fields are at the offsets of the document. */
+/* The fields are at the offsets that docs/flash-image.md gives. */
 static void test_format(void **state)
 {
 	uint64_t end = DATA;
@@ -297,7 +297,7 @@ static void test_format(void **state)
 	free(file);
 }
 
-/* zstd is used only if it saves 3 %. */
+/* An extent is stored with zstd only if zstd saves 3 % of its bytes. */
 static void test_zstd_must_save(void **state)
 {
 	struct image_write_opts o = { .n_extents = 2, .zstd = 1, .threads = 1 };
@@ -414,14 +414,14 @@ static void test_fields(void **state)
 	free(file);
 }
 
-/* Sizes that are valid alone but not together, and sizes that are never
- * valid. */
+/* Images are refused if sizes of extents are valid alone but not together, or
+ * if a size is never valid. */
 static void test_sizes(void **state)
 {
 	write_image(0);
 	load();
-	/* one byte more than the extent's pages, so that it overlaps the next
-	 * extent */
+	/* one byte more than the pages of the extent, which then overlaps the
+	 * next extent */
 	put(entry(1, STORED), 8, 8193);
 	put(entry(1, BYTES), 8, 8193);
 	seal();
@@ -429,7 +429,8 @@ static void test_sizes(void **state)
 		"extent 2 (output matrix): offset 20480 overlaps");
 	put(entry(1, STORED), 8, 5000);
 	put(entry(1, BYTES), 8, 5000);
-	/* one byte past the end of the file, and the largest number */
+	/* an extent that ends one byte past the end of the file, then an extent
+	 * of almost 2^64 bytes */
 	put(entry(N - 1, STORED), 8, 4097);
 	put(entry(N - 1, BYTES), 8, 4097);
 	seal();
@@ -438,7 +439,7 @@ static void test_sizes(void **state)
 	put(entry(N - 1, BYTES), 8, UINT64_MAX - 5);
 	seal();
 	refused("2^64 bytes", EINVAL, "lie outside the file");
-	/* a frame that is too small to decompress to this size */
+	/* a zstd frame of one byte, too small to decompress to 2^40 bytes */
 	put(entry(N - 1, STORED), 8, 1);
 	put(entry(N - 1, CODEC), 4, 1);
 	put(entry(N - 1, BYTES), 8, 1ull << 40);
@@ -597,7 +598,7 @@ static void test_frames(void **state)
 	free(file);
 }
 
-/* Replace numbers in header and table by random numbers, with correct
+/* Replace a byte of header or table by a random byte, and correct the
  * checksums. Either the image is refused, or extents are read within bounds. */
 static void test_random(void **state)
 {

@@ -57,7 +57,7 @@ static void test_cuts(void **state)
 	check_cuts(whole, 1);
 }
 
-/* The extent is damaged before image_cut, or after it. */
+/* The extent is damaged before the call of image_cut, or after it. */
 static void test_damage(void **state)
 {
 	const uint64_t end[] = { 100000, BYTES };

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BYTES 70001 /* 17 parts and one byte */
+#define BYTES 70001 /* 17 whole parts and 369 bytes */
 #define PART  4096
 #define PARTS 18
 
@@ -93,7 +93,7 @@ static void test_changed(void **state)
 	assert_ok(image_parts_read(parts, 13, got, &e), &e);
 	flip(60000);
 	assert_ok(image_parts_read(parts, 14, got, &e), &e);
-	flip(BYTES - 1); /* the only byte of the last part */
+	flip(BYTES - 1); /* the last byte of the last part */
 	assert_int_equal(image_parts_read(parts, 17, got, &e), -EBADMSG);
 	close_all();
 }

@@ -121,8 +121,11 @@ static void test_zstd(void **state)
 	round_trips(3);
 }
 
-/* Wait for the extents in another order than they were begun, with blocks of a
- * page or larger than extents, and with one or many reads in flight. */
+/*
+ * Wait for the extents in the reverse of the order in which they were begun. A
+ * block has one page, three pages, or more bytes than any extent. One or many
+ * reads are in flight.
+ */
 static void test_shapes(void **state)
 {
 	static const size_t block[] = { PAGE, 3 * PAGE, 16 * BLOCK };
@@ -175,10 +178,10 @@ static void test_poll(void **state)
 }
 
 /*
- * The rate (seen_bytes in seen_ns) does not count reads that had all completed
- * when the stream checked; it counts reads that the stream waited for. Both
- * cases occur from time to time, depending on the flash; if the file is in
- * memory, io_uring completes every read at once.
+ * The rate (seen_bytes in seen_ns) counts reads for which the stream waited. It
+ * does not count reads that had all completed when the stream next looked for
+ * completions. Both cases occur from time to time, depending on the flash; if
+ * the file is in memory, io_uring completes every read at once.
  */
 static void test_rate_counts_only_awaited_reads(void **state)
 {

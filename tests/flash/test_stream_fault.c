@@ -90,7 +90,7 @@ static void recovers(struct image *im, const struct stream_opts *mode,
 	struct stream_stats st;
 	struct rig r;
 
-	o.stall_ms = 60000; /* a busy machine is no stall */
+	o.stall_ms = 60000; /* so that no slow read counts as a stall */
 	rig_open(&r, im, 2, o, plan);
 	begin(&r, 0, WIDE);
 	begin(&r, 1, 5);
@@ -132,7 +132,9 @@ static void test_recovers(void **state)
 		for (size_t i = 0; i < ARRAY_LEN(plans); i++)
 			recovers(
 				im, &modes[m], plans[i].plan, plans[i].retries);
-	/* Three retries in a row succeed; a fourth would fail. */
+	/* A read may fail three times in a row; a fourth failure would fail the
+	 * extent. Short reads that return whole pages do not count as
+	 * failures. */
 	recovers(im, &modes[2], "eio@2,eio@3,eio@4", 3);
 	recovers(im, &modes[2], "short@2,short@3,short@4,short@5", 4);
 	image_close(im);

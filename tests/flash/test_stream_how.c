@@ -1,7 +1,7 @@
 /*
- * Tests how a stream reads if the system refuses a mechanism: the text of
- * stream_how without io_uring and without locked memory. Also tests which block
- * size stream_tune finds and saves.
+ * Tests the text of stream_how, which says how a stream reads, also if the
+ * system refuses io_uring or locked memory. Also tests which block size
+ * stream_tune finds and saves.
  */
 #include "tests/flash/stream_rig.h"
 
@@ -145,12 +145,12 @@ static void test_no_io_uring(void **state)
 }
 
 /*
- * Set a limit on locked memory under which a ring opens but a slot's memory
- * cannot be registered. The kernel applies the limit to all processes of a user
- * together, and other tests may run at the same time. So the limit must be
- * above the memory that the other tests lock, but by less than the bytes of a
- * slot. The limit is found in steps of 128 KiB; the ring itself takes some
- * pages. Returns 0 if there is no such limit at this time.
+ * Set a limit on locked memory under which an io_uring ring opens but a slot's
+ * memory cannot be registered with the ring. The kernel applies the limit to
+ * all processes of a user together, and other tests may run at the same time.
+ * So the limit must be above the memory that the other tests lock, but by less
+ * than the bytes of a slot. The limit is found in steps of 128 KiB; the ring
+ * itself takes some pages. Returns 0 if there is no such limit at this time.
  */
 #define LOCK_STEP ((rlim_t)128 << 10)
 #define LOCK_MOST ((rlim_t)64 << 20)
@@ -177,8 +177,8 @@ static rlim_t limit_locking(void)
 	return 0;
 }
 
-/* Other processes may open and close rings at the same time, so repeat until no
- * other process interfered. */
+/* Repeat the test until no other process opens or closes a ring at the same
+ * time. */
 static int read_without_locking(struct image *im)
 {
 	const struct timespec pause = { .tv_nsec = 20000000 };
@@ -247,8 +247,8 @@ static void test_no_descriptor(void **state)
 
 static char folder[4200], cache[4600], noted[5000];
 
-/* Read the only file in CACHE/tandem to `noted`. Returns false if there is no
- * file. */
+/* Write the path of the only file in CACHE/tandem to `noted`. Returns false if
+ * there is no file. */
 static bool find_noted(void)
 {
 	char notes[4700];
@@ -340,8 +340,8 @@ static void test_tune(void **state)
 	image_close(im);
 }
 
-/* Without a cache folder nothing is measured; a cache folder that cannot be
- * written is not an error. */
+/* Without a cache folder stream_tune measures nothing. A cache folder that
+ * cannot be written is not an error. */
 static void test_tune_no_cache(void **state)
 {
 	struct image *im = image_large();
@@ -363,7 +363,7 @@ static void test_tune_no_cache(void **state)
 	snprintf(cache, sizeof(cache), "%s/cache/.cache", folder);
 	find_noted();
 	image_close(im);
-	/* A small file is not measured, and nothing is saved. */
+	/* With a small file stream_tune measures and saves nothing. */
 	im = image_make(0);
 	snprintf(cache, sizeof(cache), "%s.cache", path);
 	setenv("XDG_CACHE_HOME", cache, 1);
