@@ -21,8 +21,8 @@
 
 #define MUTANT_DEPTH 6 /* largest depth of generated containers */
 
-/* Words to choose from in addition to the words of the message. Each list ends
- * with NULL. `faces` are interfaces. */
+/* Words that a mutation may use in addition to the words of the message. Each
+ * list ends with NULL. `faces` lists names of interfaces. */
 struct mutant_words {
 	const char *const *paths, *const *faces, *const *members, *const *texts;
 };
@@ -116,8 +116,11 @@ static inline void mutant_string(const struct mutant *m, int type,
 		snprintf(room, cap, "%s", mutant_word(m, words));
 }
 
-/* Set *v to a number at an edge of its type, or to a word. *v has the old
- * value, or is zero. */
+/*
+ * Replace the value *v, which is the old value or zero. A number becomes a
+ * number near a limit of an integer type; a string becomes a word or is
+ * garbled.
+ */
 static inline void mutant_basic(const struct mutant *m, int type,
 	DBusBasicValue *v, char *room, size_t cap)
 {
@@ -332,7 +335,7 @@ static inline void mutant_copy_arguments(
 /* ---- the header ---------------------------------------------------------- */
 
 /* Choose a name for the header: mostly the old name, else one of the words. One
- * in 16 names gets changed letters if the result is `allowed`. */
+ * in 16 names is garbled, if the function `allowed` accepts the result. */
 static inline const char *mutant_name(const struct mutant *m, const char *was,
 	const char *const *words,
 	dbus_bool_t (*allowed)(const char *, DBusError *), char *room,
@@ -376,9 +379,8 @@ static inline void mutant_header(
 		dbus_message_set_reply_serial(to, 1 + mutant_below(m, 9));
 }
 
-/* Make a mutation of a message, which the caller unreferences. Returns NULL if
- * the mutation is too large for libdbus. One in 32 mutations is not a method
- * call. */
+/* Returns a new message that is a mutation of `from`. The caller unreferences
+ * the new message. One in 32 mutations is not a method call. */
 static inline DBusMessage *mutant_message(
 	const struct mutant *m, DBusMessage *from)
 {

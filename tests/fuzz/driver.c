@@ -89,7 +89,7 @@ static void catch_failures(void)
 	sigaltstack(&alt, NULL);
 	sigaction(SIGABRT, &sa, NULL);
 	sigaction(SIGALRM, &sa, NULL);
-	/* A sanitizer reports these signals itself and then calls
+	/* A sanitizer handles the signals in fatal[] itself, and then calls
 	 * save_input. */
 	if (__sanitizer_set_death_callback) {
 		__sanitizer_set_death_callback(save_input);
@@ -235,7 +235,8 @@ static size_t draw_below(struct draw *d, size_t n)
 	return n ? (size_t)(draw64(d) % n) : 0;
 }
 
-/* A random number: a limit of an integer type plus -2 to 2. */
+/* Returns a random number: a power of two (or 0) plus -2 to 2 or, in one of
+ * eight calls, a number below 1024. */
 static uint64_t draw_interesting(struct draw *d)
 {
 	unsigned shift = (unsigned)draw_below(d, 65);
@@ -345,7 +346,7 @@ static void truncate_input(struct draw *d)
 	input_len = draw_below(d, input_len + 1);
 }
 
-/* Join the beginning of this input and the end of another. */
+/* Join the beginning of this input and the end of an entry of the corpus. */
 static void join_two(struct draw *d)
 {
 	const struct entry *other = &entries[draw_below(d, n_entries)];
@@ -492,7 +493,8 @@ int main(int argc, char **argv)
 	}
 	catch_failures();
 	run_all();
-	/* A leak that is found at the end does not belong to the last input. */
+	/* The leak sanitizer may find a leak now. Do not save the last input
+	 * then, because it need not be the cause. */
 	if (__sanitizer_set_death_callback)
 		__sanitizer_set_death_callback(NULL);
 	tell(me, clock_ns() - began);
@@ -503,7 +505,8 @@ int main(int argc, char **argv)
 
 #else
 
-/* With libFuzzer, which has its own main and measures the coverage. */
+/* The following code is for libFuzzer, which has its own main and measures the
+ * coverage. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/fd.h"

@@ -24,7 +24,8 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap) __attribute__((weak));
 /*
  * A target may mutate an input so that its form (lengths, counts, checksums)
  * remains valid and the change reaches the code under test. Returns the new
- * length, at most cap. The driver uses this function for three of four inputs.
+ * length, at most cap. The driver uses this function for three of four
+ * mutations.
  */
 struct fuzz_draw {
 	uint32_t (*below)(void *arg, uint32_t n); /* in [0, n), n > 0 */
@@ -37,8 +38,8 @@ size_t fuzz_mutate(uint8_t *buf, size_t len, size_t cap,
  * driver prints how many inputs have passed these checks. */
 void fuzz_got_past(void);
 
-/* A random number: a limit of an integer type, a number next to one, or a small
- * number. */
+/* Returns a random number: a power of two (or 0) plus -2 to 2 or, in one of
+ * four calls, a number below 1024. */
 static inline uint64_t fuzz_interesting(const struct fuzz_draw *d)
 {
 	uint32_t shift = d->below(d->arg, 65);

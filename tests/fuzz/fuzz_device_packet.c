@@ -15,7 +15,7 @@
 
 #include "tests/device/rig.h"
 
-#define EXTRA_ID 3 /* a buffer that is shared but not mapped */
+#define EXTRA_ID 3 /* id of a buffer that is shared but not mapped */
 
 static struct rig rig[COHERENCE_COUNT];
 static struct buffer *extra;
@@ -47,7 +47,11 @@ static struct rig *rig_at(unsigned level)
 
 #define TOUCHED 64
 
-/* The mappings and graphs that an input added or removed. */
+/*
+ * What an input changed. `map` and `graph`: addresses of new mappings and ids
+ * of new graphs. `base_unmapped` and `rig_dropped`: a mapping or the graph of
+ * the rig was removed. `other`: something that requests cannot restore.
+ */
 static struct {
 	uint32_t map[TOUCHED], graph[TOUCHED];
 	unsigned maps, graphs;
@@ -99,7 +103,8 @@ static void note(struct rig *r, const struct packet *p)
 	}
 }
 
-/* Map each buffer at its own address again. Returns false if that fails. */
+/* Map each buffer at its original address again. Returns false if that
+ * fails. */
 static bool map_base(struct rig *r)
 {
 	struct buffer *const b[] = { r->weights, r->kv, r->io };
@@ -133,7 +138,7 @@ static void put_back(struct rig *r)
 }
 
 /* Whether a request passed the first checks: its refs are in the window, the
- * operation exists, and its length is right. */
+ * operation exists, and the length of the message is right. */
 static bool is_performed(const struct wire_done *done)
 {
 	return !done->status ||
@@ -145,8 +150,8 @@ static bool is_performed(const struct wire_done *done)
 /* Process one packet of at most `len` bytes. Returns its length. */
 static size_t one_packet(struct rig *r, const uint8_t *data, size_t len)
 {
-	/* Packets are aligned to 8 bytes in the ring and in the channel's
-	 * copy. */
+	/* aligned to 8 bytes, as are packets in the ring and in the channel's
+	 * copy */
 	static uint64_t copy[65536];
 	struct packet p;
 	struct err e;

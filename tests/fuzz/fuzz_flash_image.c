@@ -58,7 +58,8 @@ static void read_all(const struct image *im, size_t size)
 			abort();
 		end = x->offset + x->stored;
 		if (image_check(im, x, NULL) && x->offset >= DATA)
-			/* its checksum is correct, so this must not fail */
+			/* the checksum of this extent is correct, so
+			 * image_check must not fail */
 			abort();
 		got = x->bytes <= READ_MAX ? malloc(x->bytes) : NULL;
 		if (got)
@@ -129,7 +130,8 @@ static uint32_t below(const struct fuzz_draw *d, size_t n)
 	return n ? d->below(d->arg, (uint32_t)n) : 0;
 }
 
-/* Change a field of an entry by a small number, by a page, or to any number. */
+/* Change a field of an entry: add a small number or a few pages, or set any
+ * number. */
 static void change_entry(struct format_extent *x, const struct fuzz_draw *d)
 {
 	uint64_t *wide[] = { &x->offset, &x->stored, &x->bytes };
@@ -235,7 +237,7 @@ static void put_entry(uint8_t *buf, size_t i, enum image_kind kind,
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	static const size_t n_of[] = { 1, 3, 12, 11 };
-	/* extents before the first expert */
+	/* number of extents before the first expert */
 	static const size_t others[] = { 1, 3, 12, 5 };
 	uint8_t text[2000], frame[600];
 	size_t n, stored, len = 0;

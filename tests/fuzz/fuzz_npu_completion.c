@@ -3,12 +3,15 @@
  * graph, runs the graph, and removes the mappings and the graph again. An input
  * is a list of changes to the completions of a fake device:
  *
- *   1 byte   number of completions from the last change, modulo 8
- *   1 byte   how often the completion is sent, modulo 4; the upper half
- *            also changes its length and number
+ *   1 byte   number of unchanged completions before this change, modulo 8
+ *   1 byte   how often the completion is sent, modulo 4; bits 7, 6 and 5 tell
+ *            which of the next three bytes are present
+ *   1 byte   the new length of the completion, divided by 2
+ *   1 byte   a number that is added to the completion's request number
+ *   1 byte   the new number of refs
  *   2 bytes  offset in the completion
  *   1 byte   n, modulo 32
- *   n bytes  that are written there
+ *   n bytes  new bytes of the completion at this offset
  *
  * Each call must return 0 or an error with a message. Mappings must lie inside
  * the window, begin on pages, and not overlap.
@@ -163,14 +166,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		die(e.text);
 	if (!talk(n) && !size)
 		die("an honest device is refused");
-	/* The host starts another device, which reports its state. */
+	/* The host closes the fake device and opens it again. */
 	if (!failed(npu_reopen(n, &e), &e))
 		talk(n);
 	npu_close(n);
 	return 0;
 }
 
-/* One seed for each field that the host reads, with a change of this field. */
+/* The seeds. Each changes one field of a completion that the host reads, or how
+ * a completion is sent. */
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	static const struct {

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of elements of an array or blocks of a tensor that are read: enough to
- * reach both ends. */
+/* Only this many elements at each end of an array, and this many blocks at the
+ * end of a tensor, are read. */
 #define TOUCH_MAX 64
 
 static volatile uint64_t sink;

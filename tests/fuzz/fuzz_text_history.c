@@ -127,8 +127,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-/* Records of 3, 4, 5 ... tokens. Each seed has more records than the one
- * before. */
+/* The records of a seed have 3, 4, 5, 3, 4, 5 ... tokens. Each seed has more
+ * records than the seed before it. */
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	uint8_t *file = buf + 1;

@@ -1,7 +1,8 @@
 /*
- * An input is a JSON Schema up to a NUL, followed by bytes for its automaton.
- * The code must not crash. After every accepted prefix some byte must be able
- * to follow, or the text must be complete.
+ * An input is a JSON Schema up to a NUL, followed by a text that the automaton
+ * of the schema reads. The code must not crash. If the automaton accepts a
+ * beginning of the text, this beginning must be complete, or some byte must be
+ * able to follow it.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -5,7 +5,7 @@
  *
  *   below 0x80  a valid vocabulary (selected by this byte), edits of its
  *               entries, the text: most of these inputs are tokenized
- *   the rest    the length of the text in two bytes, the text, a GGUF file
+ *   from 0x80   the length of the text in two bytes, the text, a GGUF file
  *
  * The code must not crash. An error must return no ids, and every returned id
  * must be convertible back to text.
@@ -40,7 +40,8 @@ static void base_vocab(struct vocab *v, unsigned i)
 		vocab_spm(v);
 }
 
-/* Add keys with ids and flags that differ from the defaults. */
+/* Add metadata keys to the file, with ids and flags that differ from the
+ * defaults. */
 static void finish(
 	struct vocab_file *f, const struct vocab *v, struct strbuf *out)
 {
@@ -155,7 +156,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-/* The base vocabularies, each without edits and as a file. */
+/* The seeds: each base vocabulary without edits, then each base vocabulary as a
+ * GGUF file. */
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	static const char text[] =

@@ -1,7 +1,7 @@
 /*
  * Reads arbitrary bytes as a trace. They must be refused with a message, or
  * become a timeline that can be summed up, in which each slice lies within the
- * time range and within its parent. The seeds are a real trace.
+ * time range and within its parent. The only seed is a real trace.
  */
 #include "tests/fuzz/fuzz.h"
 
