@@ -279,8 +279,8 @@ static void test_poll_makes_no_system_call(void **state)
 		print_message("skipped: the clock needs a system call here\n");
 		skip();
 	}
-	/* If the peer was preempted for 50 ms, its liveness is checked by a
-	 * system call: try again. */
+	/* If the peer does not run for 50 ms, the host checks by a system call
+	 * whether the peer is alive: try again. */
 	while (!quiet_try())
 		assert_true(++tries < 5);
 }
@@ -312,8 +312,9 @@ static void test_waits_for_room(void **state)
 			assert_ok(channel_send(c, NULL, 0, msg, sizeof(msg),
 					  NULL, &e),
 				&e);
-		/* The sender must not sleep until the end of a wait's time
-		 * slice for each packet. */
+		/* Free space must wake the sender at once. The sender would
+		 * take too long if it slept for a whole time slice for each
+		 * packet. */
 		assert_true(clock_ns() - began < 10000 * MS);
 		assert_int_equal(peer_wait(&peer), 0);
 		channel_close(c);

@@ -52,7 +52,8 @@ static void hello_case(
 	int l[2];
 
 	assert_ok(link_pair(l, &e), &e);
-	/* the text is not initialized before an error */
+	/* filled, so that the test detects if a refusal sends bytes after the
+	 * end of the text */
 	memset(e.text, '#', sizeof(e.text));
 	memcpy(buf, h, sizeof(*h));
 	assert_ok(link_send(l[0], buf, len, &control, control >= 0, &e), &e);

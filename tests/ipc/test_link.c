@@ -108,7 +108,8 @@ static void test_too_much(void **state)
 	assert_int_equal(open_fds(), before);
 }
 
-/* A message with more descriptors than the kernel delivers. */
+/* A message has more descriptors than the receiver has space for, so the kernel
+ * does not deliver all of them. */
 static void test_control_truncated(void **state)
 {
 	int before = open_fds(), l[2], got[LINK_MAX_FDS];

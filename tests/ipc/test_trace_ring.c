@@ -79,7 +79,8 @@ static void test_in_order(void **state)
 	free(b.shared);
 }
 
-/* The oldest events are kept, and the missing ones are counted. */
+/* If the ring is full, it keeps the oldest events, and the new events are
+ * dropped and counted. */
 static void test_full(void **state)
 {
 	struct both b;

@@ -26,7 +26,7 @@ struct err;
 #define LITMUS_CHANNELS  8
 #define LITMUS_MESSAGES  4 /* largest number of messages through a channel */
 #define LITMUS_TRANSFERS 4 /* largest number of DMA transfers */
-/* line number of a word in local memory */
+/* in place of a line number, for a word in local memory, which has no line */
 #define LITMUS_NO_LINE  LITMUS_LINES
 #define LITMUS_REGS     12
 #define LITMUS_RESULTS  (LITMUS_REGS + LITMUS_WORDS)
@@ -39,8 +39,8 @@ enum litmus_agent { LITMUS_CPU, LITMUS_DEVICE, LITMUS_DMA };
 enum litmus_op {
 	LITMUS_WRITE,
 	LITMUS_READ, /* read a word: the device reads through its cache */
-	/* by DMA, not through the cache; the step starts a transfer and waits
-	 * for it */
+	/* read or write a word by DMA, not through the cache; the step starts a
+	 * transfer and waits for it */
 	LITMUS_READ_DMA,
 	LITMUS_WRITE_DMA,
 	LITMUS_START, /* start a chain of transfers */
@@ -77,7 +77,7 @@ struct litmus_step {
 /* A DMA transfer between a word of memory and a word of the device's local
  * memory. */
 struct litmus_transfer {
-	uint8_t memory, local; /* words */
+	uint8_t memory, local; /* numbers of the two words */
 	bool to_memory;
 	bool started; /* a step of the test starts this transfer */
 	/* the transfer before it in its chain, or LITMUS_TRANSFERS if no
@@ -121,13 +121,13 @@ enum litmus_breach {
 	/* a write-back overwrites bytes that DMA wrote, but no bytes that the
 	 * CPU wrote */
 	LITMUS_LOST_DMA = 64,
-	/* the device reads bytes that a transfer writes, before the wait for it
-	 */
+	/* the device reads bytes that a transfer writes, and has not yet waited
+	 * for the transfer */
 	LITMUS_READ_EARLY = 128,
-	/* the device writes bytes that a transfer reads or writes, before the
-	 * wait for it */
+	/* the device writes bytes that a transfer reads or writes, and has not
+	 * yet waited for the transfer */
 	LITMUS_WRITE_EARLY = 256,
-	/* the request ends before the wait for a transfer */
+	/* the request ends, and the device has not waited for a transfer */
 	LITMUS_NO_WAIT = 512,
 	/* a wait for a transfer for which the device has already waited, or
 	 * whose bytes the device does not use */
@@ -203,8 +203,8 @@ struct litmus_state {
 	uint8_t valid, dirty, second_valid, second_dirty;
 	/* lines that the device wrote and has not yet cleaned */
 	uint8_t owed;
-	/* transfers, one bit for each; `awaited`: a wait has ended the transfer
-	 */
+	/* transfers, one bit for each; `awaited`: the device has waited for the
+	 * transfer, which has ended */
 	uint8_t started, moved, awaited;
 	/* words of local memory that DMA wrote and that the device has not used
 	 * since the wait */
@@ -249,7 +249,7 @@ struct litmus_space {
 	uint32_t *outcome_at;
 	uint32_t n_outcomes, outcome_cap;
 	unsigned breaches; /* rules that at least one run breaks */
-	/* final state of a run with a breach that the device can detect */
+	/* number of a final state after a breach that the device can detect */
 	uint32_t breach_at;
 	/* whether an old value can be read, or can be in memory at the end */
 	bool harmful;

@@ -63,7 +63,7 @@ enum {
 /* An event is an access and the edge that leads to the next access. */
 struct event {
 	enum edge edge;
-	bool ordered; /* a message through a channel orders the two events */
+	bool ordered; /* a message orders this event before the next */
 	bool device, write;
 	unsigned word, line, care;
 };

@@ -19,7 +19,7 @@ static bool two_levels(const struct litmus *t)
 	return t->contract == 2;
 }
 
-/* Copy the words of a line; `from` is NULL for zeros. */
+/* Copy the words of a line from `from`, or set them to 0 if `from` is NULL. */
 static void copy_line(
 	const struct litmus *t, unsigned line, uint8_t *to, const uint8_t *from)
 {
@@ -57,8 +57,8 @@ static bool is_dirty(const struct litmus_state *s, unsigned line)
 	return has(s->dirty | s->second_dirty, line);
 }
 
-/* Set the base of a line: the cache now equals memory in this line or, if
- * `held` is false, no longer has the line. */
+/* Set the words of a line in `base`, after the cache became equal to memory in
+ * this line or, if `held` is false, lost the line. */
 static void set_base(const struct litmus *t, struct litmus_state *s,
 	unsigned line, bool held)
 {
@@ -85,7 +85,8 @@ static void bring(const struct litmus *t, struct litmus_state *s, unsigned line)
 	s->valid |= BIT(line);
 }
 
-/* Write a line from the last cache level to memory, and record the breaches. */
+/* Write a line from the last cache level to memory, and record the breaches
+ * that the write causes. */
 static void write_memory(const struct litmus *t, struct litmus_state *s,
 	unsigned line, const uint8_t *from)
 {
@@ -203,8 +204,8 @@ static unsigned to_word(const struct litmus_transfer *d)
 	return d->to_memory ? d->memory : d->local;
 }
 
-/* Returns those of `words` that pending transfers write (if `written` is set),
- * or that they read or write. Ignores the transfers in `but`. */
+/* Returns those of `words` that pending transfers write or, if `written` is
+ * false, that they read or write. Ignores the transfers in `but`. */
 static unsigned in_use(const struct litmus *t, const struct litmus_state *s,
 	unsigned words, bool written, unsigned but)
 {

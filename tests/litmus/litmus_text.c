@@ -217,7 +217,8 @@ static int read_init(struct reader *r)
 	return 0;
 }
 
-/* Read a set of names: bit i for name i. `none` means the empty set. */
+/* Read a set of names: bit i for name i. The word `none` stands for the empty
+ * set. */
 static int read_flags(struct reader *r, const char *const *name, unsigned n,
 	const char *none, unsigned *out)
 {
@@ -247,8 +248,8 @@ static unsigned find_result(const struct litmus *t, const char *name)
 	return LITMUS_RESULTS;
 }
 
-/* Read an outcome. The first outcome of a test determines which results have
- * names; every further outcome must name the same results. */
+/* Read an outcome. All outcomes of a test must name the same results, so the
+ * first outcome determines which results are compared. */
 static int read_outcome(
 	struct reader *r, struct litmus_outcome *list, unsigned *n)
 {

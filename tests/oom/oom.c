@@ -20,7 +20,7 @@
  * because the dynamic linker makes them.
  *
  * This code does not allocate. All state belongs to the process. Any thread may
- * call; one lock protects the table.
+ * allocate; one lock protects the table.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -85,7 +85,7 @@ static struct {
 } oom = { .report = -1 };
 
 static atomic_flag lock = ATOMIC_FLAG_INIT;
-/* code of this file is running, so its calls are not counted */
+/* this thread runs code of this file, whose own calls are not counted */
 static __thread bool inside;
 
 extern void *__libc_malloc(size_t size);
@@ -162,7 +162,7 @@ static void note(void *p, size_t size, const struct stack *stack)
 	else if (oom.used < ENTRIES)
 		e = &oom.entry[oom.used++];
 	else
-		/* the table is full, which a short run does not reach; the
+		/* the table is full, which does not happen in a short run; the
 		 * allocation is not recorded */
 		return;
 	*e = (struct live){
