@@ -11,8 +11,8 @@
 struct trial {
 	const struct litmus *t;
 	struct litmus_space space;
-	bool *seen; /* [space.n_outcomes] seen in random runs */
-	bool named; /* the checker has reported at least once */
+	bool *seen; /* [space.n_outcomes] reached by a random run */
+	bool named; /* the checker has reported a broken rule */
 	struct litmus_tally *tally;
 	struct err *e;
 };

@@ -78,7 +78,8 @@ static bool is_local(const struct way *w, unsigned word)
 	return w->t->word_line[word] == LITMUS_NO_LINE;
 }
 
-/* The word in memory or in local memory itself, not in the cache. */
+/* Returns the address of a word in memory or in local memory, not in the
+ * cache. */
 static uint32_t *word_at(struct way *w, unsigned word)
 {
 	return is_local(w, word) ? &w->local[word]
@@ -115,8 +116,8 @@ static int compare_memory(struct way *w)
 
 /* ---- events without a step ----------------------------------------------- */
 
-/* The cache drops a clean line. The record that the device has not yet cleaned
- * the line remains. */
+/* Drop a line that is not dirty. If the device wrote the line and has not
+ * cleaned it, the bits that record this remain. */
 static void drop(struct way *w, unsigned line)
 {
 	uint16_t *state = &w->buffer->state[line];

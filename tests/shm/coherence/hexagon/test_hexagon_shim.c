@@ -111,7 +111,7 @@ static void test_message_flags_are_maintenance(void **state)
 		assert_int_equal(pass(end[1], end[0], &b), 0);
 		assert_int_equal(mem[128], n); /* because of FLUSH_SENDER */
 	}
-	/* a second DEREF */
+	/* refused: the message would remove the same reference again */
 	assert_int_equal(pass(end[1], end[0], &b), AEE_EBADSTATE);
 	b.offset = BYTES;
 	assert_int_equal(pass(end[0], end[1], &b), AEE_EBADPARM);
@@ -258,7 +258,7 @@ static void test_buffers_are_found_by_address_and_number(void **state)
 	rpcmem_free(mem);
 	assert_int_equal(rpcmem_to_fd(mem), -1);
 	tandem_hexagon_close();
-	assert_null(rpcmem_alloc(0, 0, 64)); /* not open */
+	assert_null(rpcmem_alloc(0, 0, 64)); /* the cache is not open */
 }
 
 static const struct CMUnitTest tests[] = {
