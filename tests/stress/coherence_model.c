@@ -77,7 +77,8 @@ static void unheard(struct model_line *l, uint32_t b, struct forgotten *f)
 
 static void cleaned(struct model_line *l, uint32_t b)
 {
-	/* The clean overwrites the CPU's words with the device's old copy. */
+	/* The clean overwrites the CPU's new words in memory with the device's
+	 * old copy, which the checker must report. */
 	if (l->invalidate && l->news)
 		l->invalidate->must |= b;
 	l->dirty = l->owed = false;
@@ -303,8 +304,11 @@ static bool says(const char *line, const char *what)
 	return memmem(line, strcspn(line, "\n"), what, strlen(what));
 }
 
-/* Whether a report is about a missing invalidation (is_of_invalidation), a
- * missing clean (is_of_clean), or unnecessary maintenance. */
+/*
+ * Whether a report is about a missing invalidation (is_of_invalidation) or a
+ * missing clean (is_of_clean). All other reports are about unnecessary
+ * maintenance.
+ */
 static bool is_of_invalidation(const char *report)
 {
 	return says(report, "stale read: ") || says(report, ": written back ");
@@ -354,8 +358,8 @@ static int take_report(
 		(int)strcspn(report, "\n"), report);
 }
 
-/* Check that the first report of a kind, which is printed in full, names the
- * missing call. */
+/* Check the missing call, which `line` states after a report that is printed in
+ * full: it must be the kind of call that the report is about. */
 static int take_missing(const char *line, const char *report, struct err *e)
 {
 	const char *call = is_of_invalidation(report) ? "invalidate of"
@@ -386,7 +390,7 @@ static int check_left_out(
 		f->invalidate ? "an invalidation" : "a clean", line);
 }
 
-/* Compare the next line of reads with the expected one. */
+/* Compare a line of words that were read with the next expected line. */
 static int take_words(const char *got, const char **want, struct err *e)
 {
 	if (**want && same_words(got, *want)) {

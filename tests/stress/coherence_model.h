@@ -56,7 +56,7 @@ struct model_line {
 };
 
 struct coherence_model {
-	/* the program, and the words that it must read */
+	/* the text of the program, and the words that its reads must return */
 	struct strbuf text, expected;
 	uint32_t n_words, n_lines;
 	bool check, by_run;

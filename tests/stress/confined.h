@@ -19,7 +19,8 @@ struct stress_batch {
 	uint64_t seed, first, count, until_ns;
 	/* if not NULL, run only this schedule, once */
 	const struct stress_schedule *given;
-	unsigned seconds; /* time limit of a schedule; 0 means the area's */
+	/* time limit of a schedule; 0 means the time limit of the area */
+	unsigned seconds;
 	const volatile sig_atomic_t *cancel;
 };
 

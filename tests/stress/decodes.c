@@ -26,8 +26,8 @@ static const struct {
 } files[FILES] = {
 	/* A model that is too large for an address window of a few MiB. */
 	[TARGET] = { "target.gguf", "tiny", DTYPE_F32, 1 },
-	/* A model with other weights, so that most of its drafts are
-	 * rejected. */
+	/* A draft model whose weights differ from those of TARGET, so that most
+	 * drafts are rejected. */
 	[DRAFT] = { "draft.gguf", "tiny", DTYPE_Q4_0, 2 },
 	[LLADA] = { "llada.gguf", "tiny-llada", DTYPE_Q4_0, 1 },
 	[BLOCK] = { "block.gguf", "tiny-block", DTYPE_Q4_0, 1 },

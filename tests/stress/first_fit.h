@@ -60,7 +60,8 @@ struct first_fit_room first_fit_ask_on(
 /* Remove piece number i. */
 void first_fit_take(struct first_fit *, unsigned i);
 
-/* The host's view: the places of all removed pieces are free. */
+/* Copy the model to *out as the host sees it: the places of all removed pieces
+ * are free. */
 void first_fit_settled(const struct first_fit *, struct first_fit *out);
 
 /* The number of pieces that are not removed. */

@@ -17,7 +17,7 @@
 struct err;
 
 #define FLASH_EXTENTS 12
-/* bytes of the largest extent, in whole pages */
+/* bytes of a slot: a multiple of a page, and enough for each extent */
 #define FLASH_ROOM ((size_t)96 << 10)
 
 size_t flash_extent_bytes(unsigned extent);

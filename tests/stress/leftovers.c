@@ -16,7 +16,8 @@
 
 #define WAIT_MS 2000
 
-/* Record the open descriptors, except that of the folder itself. */
+/* Record the open descriptors, except the descriptor of /proc/self/fd
+ * itself. */
 static int look_at_fds(struct leftovers *l, struct err *e)
 {
 	DIR *d = opendir("/proc/self/fd");

@@ -73,7 +73,8 @@ static void draw_access(
 	uint32_t at = stress_below(d, words);
 	uint32_t n = 1 + stress_below(d, stress_once_in(d, 3) ? 40 : 6);
 
-	/* Whole lines and parts of lines are different cases. */
+	/* In one of five cases access exactly one whole line. Whole lines and
+	 * parts of lines are different cases for the cache. */
 	if (stress_once_in(d, 5)) {
 		at = at / 16 * 16;
 		n = 16;

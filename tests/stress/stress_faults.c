@@ -39,8 +39,8 @@ static const enum fault_verb numbers[] = { FAULT_DIE, FAULT_HANG, FAULT_LATE,
 	FAULT_HANG_ANSWERED, FAULT_ENOMEM, FAULT_BELL_DROP, FAULT_BELL_REPEAT,
 	FAULT_BELL_MERGE, FAULT_TEAR, FAULT_SEQ, FAULT_FULL, FAULT_EIO,
 	FAULT_SHORT, FAULT_FLIP, FAULT_STALL, FAULT_SHRINK, FAULT_SLOW };
-/* The kinds of request from WIRE_NOP to WIRE_SOC, and the start of the
- * device. */
+/* The names of the kinds: any request, the kinds of request from WIRE_NOP to
+ * WIRE_SOC, and the start of the device. */
 static const char *const kinds[] = { "any", "nop", "map", "unmap", "load",
 	"drop", "run", "soc", "start" };
 
@@ -185,8 +185,8 @@ static void plan_of(const struct stress_schedule *s, struct plan *p)
 
 /* ---- one text ------------------------------------------------------------ */
 
-/* The resources in use with the first device, and the resource that had
- * increased after the device was replaced. */
+/* The resources that are in use with the first device (`one`), and the name of
+ * a resource of which more was in use after a device was replaced (`more`). */
 struct at_hand {
 	struct stress_run *run;
 	bool known;
@@ -202,8 +202,8 @@ static void look_at_first(void *arg)
 	h->known = h->known || !leftovers_look(&h->one, &e);
 }
 
-/* Called when a device was replaced. The inserted bug: this callback leaks a
- * descriptor. */
+/* Called when a device was replaced. If a bug is to be inserted, this callback
+ * leaks a descriptor. */
 static void look_again(void *arg, const char *sentence)
 {
 	struct at_hand *h = arg;

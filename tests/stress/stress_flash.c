@@ -142,8 +142,8 @@ enum { BY_EIO = 1, BY_SHORT = 2, BY_DAMAGE = 4, BY_STALL = 8 };
 struct reading {
 	bool under_way;
 	unsigned extent;
-	/* errors that may occur because the file changed after the begin of the
-	 * read */
+	/* errors that the damage to the file, before or after the begin of the
+	 * read, may cause */
 	unsigned may;
 	bool must; /* the read cannot succeed */
 };
@@ -371,8 +371,8 @@ static int check_bytes(struct place *p, unsigned slot, unsigned x)
 	size_t n = flash_extent_bytes(x);
 	uint8_t *at = bytes_at(p, slot_off(slot), n);
 
-	/* The inserted bug: a byte of a larger extent changes after the
-	 * check. */
+	/* The inserted bug: a byte of an extent with number 5 or more changes
+	 * after the stream has checked the extent. */
 	if (p->run->plant && x >= 5)
 		at[n / 2] ^= 1;
 	for (size_t i = 0; i < n; i++)

@@ -361,8 +361,9 @@ static void scribble(struct place *p, uint32_t where, uint32_t at, uint8_t byte)
 		p->shared->data[at % p->bytes] = byte;
 		p->wild = true;
 	} else {
-		/* Change only bytes after the length, so that the packet stays
-		 * valid. */
+		/* If `at` is past the packet, choose another byte after the
+		 * packet's length field. A change of the length field (at < 2)
+		 * may make the packet invalid. */
 		at = at < k->len ? at : 2 + (at - 2) % (k->len - 2);
 		p->shared->data[k->start % p->bytes + at] = byte;
 		p->wild |= at < 2 || k->n_changes == CHANGES;

@@ -128,7 +128,7 @@ static uint32_t draw_size(struct stress_draw *d, uint32_t pages)
 	return 1 + stress_below(d, most < BUFFER_PAGES ? most : BUFFER_PAGES);
 }
 
-/* Choose the end of a range: any end, the end of its piece, or one byte after
+/* Choose where a range ends: anywhere, at the end of a piece, or one byte after
  * the end of the piece. */
 static uint32_t draw_end(struct stress_draw *d)
 {
@@ -369,7 +369,8 @@ static int run(struct stress_run *r, const struct stress_schedule *s)
 	if (!p)
 		return err_set(r->e, ENOMEM, "no memory for a window");
 	p->run = r;
-	/* Steps that decode texts start their own devices. */
+	/* Start a device with a small window if the first step needs a device.
+	 * Steps that decode texts start their own devices. */
 	if (s->n && is_of_device(s->step[0].verb))
 		ret = open_anew(p, first);
 	for (uint32_t i = 0; i < s->n && !ret; i++)

@@ -28,7 +28,7 @@ static void says(const char *text, const char *plan, const char *want)
 	assert_string_equal(said.data, want);
 }
 
-/* With correct maintenance, CPU and device read the bytes of memory. */
+/* With correct maintenance, CPU and device read the newest bytes. */
 static const char right[] = "begin check 0 2\n"
 			    "cpu 0 4 100\n"
 			    "read 0 2\n"

@@ -22,7 +22,8 @@ static const struct stress_verb table[] = {
 	[UNABLE] = { "unable", { { NULL } } },
 };
 static const char *const tally[] = { "calm", NULL };
-static uint32_t bad = CALM; /* how the middle step of run 37 misbehaves */
+/* verb of step 11 of run 37; all other steps are CALM */
+static uint32_t bad = CALM;
 
 static void draw(struct stress_draw *d, struct stress_schedule *s)
 {

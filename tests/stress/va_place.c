@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* units of the extended region in a page */
+/* number of address units of the extended region in a page */
 #define UNITS (VA_PAGE / WIRE_EXTENDED_UNIT)
 
 static int count_fds(struct va_place *p)

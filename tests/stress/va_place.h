@@ -48,7 +48,7 @@ struct va_place {
 	struct first_fit window, region;
 	struct va_buffer buffer[VA_BUFFERS];
 	unsigned n_buffers;
-	/* number of descriptors of the device before any buffer */
+	/* number of descriptors of the device before any buffer is shared */
 	unsigned fds;
 	/* A request was refused, as expected. The host sends no further
 	 * request. */
@@ -84,8 +84,8 @@ int va_free(struct va_place *, unsigned nth);
 /*
  * Send a request that refers to bytes of the nth piece or of the two pages
  * after this piece. If there is no piece, the request refers to bytes at the
- * start. va_touch refers to the window; va_reach can also refer to the extended
- * region.
+ * start of the window or region. va_touch refers to the window; va_reach can
+ * also refer to the extended region.
  */
 enum va_end { VA_END_FREE, VA_END_AT, VA_END_PAST };
 
