@@ -160,8 +160,8 @@ static uint16_t nearest_half(double v)
 		else
 			high = mid;
 	}
-	/* For rounding, infinity counts as 2^16, the next value after the
-	 * largest. */
+	/* For rounding, infinity counts as 2^16, the value that would follow
+	 * the largest fp16 number. */
 	const double top = high == 0x7c00 ? 65536 : half_value(high);
 	const double below = mag - half_value(low), above = top - mag;
 	const uint16_t near = below < above ? low
@@ -595,7 +595,8 @@ static void test_odd_values(void **state)
 	}
 }
 
-/* Encoding a decoded row gives the same bytes again. */
+/* A row that is encoded, decoded and encoded again decodes to nearly the same
+ * values. For types without blocks, both encodings have the same bytes. */
 static void test_round_trip(void **state)
 {
 	const uint64_t seed = harness_seed();
@@ -692,8 +693,8 @@ static void test_not_finite(void **state)
 			for (uint32_t i = 0; i < sizeof(bytes); i += 16)
 				rng_words(seed, t, trial * 1000 + i,
 					(uint32_t *)(void *)(bytes + i));
-			/* In some trials, make a sixteenth of the fp16 numbers
-			 * infinite or NaN. */
+			/* In a quarter of the trials, make all fp16 numbers at
+			 * even offsets infinite or NaN. */
 			for (unsigned i = 1;
 				trial % 4 == 0 && i < sizeof(bytes); i += 2)
 				bytes[i] |= 0x7c;

@@ -220,7 +220,8 @@ static void test_real_models(void **state)
 	static const struct {
 		const char *name;
 		enum dtype down;
-		/* relative error of the weights compared with f32 */
+		/* largest allowed relative error of the weights, compared with
+		 * the weights of the f32 file */
 		double error;
 	} files[] = {
 		{ "models/stories260K-pad192-f32.gguf", DTYPE_F32, 0 },

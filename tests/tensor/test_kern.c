@@ -89,8 +89,8 @@ static void test_rope(void **state)
 	free(angle);
 }
 
-/* Large positions, at which a product in float32 would be wrong by whole
- * turns. */
+/* Also tests large positions, at which the product of position and frequency in
+ * float32 would be wrong by whole turns. */
 static void test_angles(void **state)
 {
 	static const float freq[3] = { 1, 0.5f, 0x1.8p-9f };

@@ -167,7 +167,7 @@ static void test_attend_ref(void **state)
 	scene_free(&s);
 }
 
-/* Scores beyond the range of exp, positive and negative. */
+/* Tests scores beyond the range of exp, positive and negative. */
 static void test_attend_sharp(void **state)
 {
 	for (int f16 = 0; f16 < 2; f16++) {
@@ -252,8 +252,8 @@ static void test_attend_infinite(void **state)
 	}
 }
 
-/* A NaN makes the output of its own head NaN but does not change the output of
- * any other head, with all kernels. */
+/* A NaN or infinity in the query of a head makes the output of this head NaN,
+ * but does not change the output of any other head, with all kernels. */
 static void test_attend_nan(void **state)
 {
 	static const float odd[] = { NAN, INFINITY };
@@ -301,7 +301,8 @@ static int table_teardown(void **state)
 #define TABLE_TEST(name) \
 	cmocka_unit_test_setup_teardown(name, table_setup, table_teardown)
 
-/* The value of an fp16 number, by its definition. */
+/* The value of a positive fp16 number, computed from its exponent and
+ * fraction. */
 static double half_value(unsigned bits)
 {
 	const int exponent = (int)(bits >> 10), fraction = (int)(bits & 0x3ff);
@@ -497,7 +498,7 @@ static void test_table_saturates(void **state)
 	scene_free(&s);
 }
 
-/* A NaN score has the softmax weight 0, as in the exp2 table. */
+/* A NaN score has the softmax weight 0, which the exp2 table has for NaN. */
 static void test_table_nan(void **state)
 {
 	float got[OUT_MAX], want[OUT_MAX];

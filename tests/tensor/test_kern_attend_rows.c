@@ -338,7 +338,7 @@ static void test_rows_ref(void **state)
 	crowd_free(&c);
 }
 
-/* ---- compared with the definition ---- */
+/* ---- compared with double precision ---- */
 
 /* Compute one head of a row in double, from the values stored in the cache. */
 static void brute_force(const struct crowd *c, unsigned r, unsigned h,
@@ -469,7 +469,8 @@ static void test_rows_ignore_unseen_slots(void **state)
 	free(want);
 }
 
-/* Scores beyond the range of exp, positive and negative, and equal scores. */
+/* Tests scores beyond the range of exp, positive and negative, and equal
+ * scores. */
 static void test_rows_sharp(void **state)
 {
 	static const float scales[] = { 1000, -1000, 0 };

@@ -151,7 +151,7 @@ static void test_quantize(void **state)
 
 #define HEADS    2
 #define HEAD_DIM 32
-#define SLOTS    130 /* three blocks */
+#define SLOTS    130 /* two blocks of 64 slots, and two slots more */
 
 static void test_attend(void **state)
 {

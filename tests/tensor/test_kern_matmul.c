@@ -186,8 +186,11 @@ static void test_matmul_rounded(void **state)
 	matmul_free(&t);
 }
 
-/* Shapes at the limits of the blocks into which kern_vec.c divides a product:
- * the register tile, the row panel, the chunk and the 16 lanes of a vector. */
+/*
+ * Tests shapes at the limits of the blocks into which kern_vec.c divides a
+ * product: the register tile, the row panel, the chunk and the 16 lanes of a
+ * vector.
+ */
 static void test_matmul_shapes(void **state)
 {
 	static const struct {
@@ -238,8 +241,8 @@ static void test_matmul_random(void **state)
 	}
 }
 
-/* Sums with cancellation, huge next to tiny numbers, subnormals and signed
- * zeros. */
+/* Tests sums with cancellation, huge next to tiny numbers, subnormals and
+ * signed zeros. */
 static void test_matmul_adversarial(void **state)
 {
 	struct matmul t;
@@ -257,7 +260,8 @@ static void test_matmul_adversarial(void **state)
 	matmul_free(&t);
 }
 
-/* A NaN or infinity affects only its own row or column. */
+/* A NaN in a row of x makes all outputs of this row NaN, and affects no other
+ * row. */
 static void test_matmul_not_finite(void **state)
 {
 	struct matmul t;
@@ -327,7 +331,7 @@ static void test_matmul_batch_invariance(void **state)
 	}
 }
 
-/* Weights at odd addresses, and rows of y and x with gaps that must not
+/* Tests weights at odd addresses, and rows of y and x with gaps that must not
  * change. */
 static void test_matmul_strides(void **state)
 {

@@ -343,8 +343,8 @@ static void test_ref_tile(void **state)
 		}
 }
 
-/* Rows that int8 represents exactly: integers from -127 to 127 times a power of
- * two, with -127 in each group of 256. */
+/* Tests rows that int8 represents exactly: integers from -127 to 127 times a
+ * power of two, with -127 in each group of 256. */
 static void test_ref_q8(void **state)
 {
 	static const unsigned ks[] = { 32, 256, 288, 800 };
@@ -563,7 +563,8 @@ static void test_batch_invariance(void **state)
 	free(want);
 }
 
-/* Activations at the limits of integer sums and scales. */
+/* Replace n activations by values at the limits of integer sums and scales;
+ * `which` selects the values. */
 static void strain(float *x, size_t n, int which)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -602,7 +603,9 @@ static void extremes(enum dtype type, bool q8, enum fill fill, int which)
 	x.q = quantized(ref, x.x, rows, k);
 	matrix_make(&m, type, n, k, fill, false);
 	compare(&x, q8, rows, &m);
-	if (!q8 && fill != LARGE_SCALE) { /* finite in fp16, too */
+	/* unless scales are large, the weights are also finite after rounding
+	 * to fp16 */
+	if (!q8 && fill != LARGE_SCALE) {
 		matrix_round(&m);
 		compare(&x, q8, rows, &m);
 	}
@@ -625,7 +628,7 @@ static void test_extremes(void **state)
 
 /*
  * Get single weights as products with the unit matrix. Every scale is combined
- * with every code, and every byte of two codes occurs; scales include zero,
+ * with every code, and all 256 bytes of two codes occur; scales include zero,
  * subnormals, and the largest.
  */
 static void super_codes(enum dtype type, bool w_f16)

@@ -12,8 +12,11 @@ static const enum dtype tiled[] = { DTYPE_TILE_F16, DTYPE_TILE_Q4_0,
 	DTYPE_SUPER_Q8_0, DTYPE_SUPER_IQ4_NL, DTYPE_SUPER_NF4,
 	DTYPE_SUPER_FP4 };
 
-/* plain_type returns the type of a format's groups; by_output returns whether
- * the values of a group belong to one output. */
+/*
+ * plain_type returns the GGUF type whose blocks are quantized like the groups
+ * of a tiled format; by_output returns whether the values of a group belong to
+ * one output.
+ */
 static enum dtype plain_type(enum dtype type)
 {
 	if (type == DTYPE_TILE_F16)
@@ -622,9 +625,12 @@ static void test_gaussian_error(void **state)
 	free(x);
 }
 
-/* If each output's weights have another scale (drawn from a lognormal
- * distribution with sigma 0.5), tile groups have a larger error. The test needs
- * many outputs: with 512 the ratio varies by 2 %. */
+/*
+ * The weights of each output have a scale of their own, drawn from a lognormal
+ * distribution with sigma 0.5. Then groups that span 16 outputs (super-q4_0)
+ * have a larger error than groups of one output (tile-q4_0). The test needs
+ * many outputs: with only 512, the ratio of the two errors varies by 2 %.
+ */
 static void test_output_scales(void **state)
 {
 	const unsigned n = 4096, k = 256;

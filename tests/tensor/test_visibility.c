@@ -122,8 +122,11 @@ static uint32_t seen_by(
 	return n;
 }
 
-/* Check the pieces (numbers of slots that a number of rows see): for each
- * number of rows, how many slots exactly this number of rows see. */
+/*
+ * Check the pieces. A piece states a number of rows and a number of slots that
+ * exactly so many rows see. For each number of rows, the slots of its pieces
+ * are added up and compared with a count of the slots.
+ */
 static void check_pieces(const struct scene *s, uint32_t pieces)
 {
 	uint32_t want[ROWS + 1] = { 0 }, got[ROWS + 1] = { 0 };

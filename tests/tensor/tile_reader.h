@@ -40,7 +40,7 @@ static inline double super_value(enum dtype type, int code)
  * format. */
 static inline double stored(enum dtype type, const uint8_t *p, int n, int k)
 {
-	const int group = k / 2 * 2 + n / 16; /* 2 k by 16 outputs */
+	const int group = k / 2 * 2 + n / 16; /* 2 inputs by 16 outputs */
 	const int j = n % 16 * 2 + k % 2;     /* index within the group */
 	const int e = group % 8 * 32 + j, v = e / 64, i = e % 64;
 	const uint8_t *super = p + group / 8 * (tile_info(type)->bytes / 4);

@@ -167,8 +167,8 @@ static void test_padding(void **state)
 	assert_memory_equal(&p, &q, sizeof(p));
 }
 
-/* With PRICE_DEQUANT_COPY, the upper bound of the speed, the same bytes are
- * moved and nothing is dequantized. */
+/* PRICE_DEQUANT_COPY gives an upper bound of the speed: the same bytes are
+ * moved, but nothing is dequantized. */
 static void test_bound(void **state)
 {
 	struct price p, b;
@@ -227,9 +227,11 @@ static void test_idle_unit(void **state)
 	equal(two.vector_ps, one.vector_ps, "two pairs");
 }
 
-/* Compute the cost of attention in which every row attends to `length`
- * positions. Returns -EINVAL if the shape is invalid: the result then counts no
- * launch of an operator. */
+/*
+ * Compute the cost of attention in which every row attends to `length`
+ * positions. Returns -EINVAL if an argument is invalid: the result then counts
+ * no launch of an operator.
+ */
 static int price_attention(const struct soc *soc, uint64_t rows, uint32_t heads,
 	uint32_t kv_heads, uint32_t head_dim, uint64_t length,
 	enum price_exp exp, struct price *out)
@@ -249,11 +251,12 @@ static void test_attention(void **state)
 	assert_int_equal(price_attention(&round_soc, 1, 2, 1, 32, 64,
 				 PRICE_EXP_TABLE, &p),
 		0);
-	/* 2 tiles of scores, 2 of values, and the diagonal before and after. */
+	/* 2 tiles of scores, 2 of values, and 2 for the diagonal matrix that
+	 * rescales the outputs, after the block and at the end */
 	equal(p.counts.matrix_tiles, 2 + 2 + 1 + 1, "tiles");
 	equal(p.counts.read_bytes, 64 * 32 * 2 * 2, "read");
-	/* K is transposed, V is shuffled, sums are updated, then the softmax,
-	 * then rows are converted into and out of tiles. */
+	/* the terms in order: K is transposed, V is shuffled, sums are updated,
+	 * the softmax, rows are converted into tiles and out of them */
 	equal(p.counts.vector_packets, 2 * 80 + 32 * 2 + 53 + (57 + 17) + 2 + 2,
 		"packets");
 	equal(p.counts.gathers, 2, "gathers");
@@ -283,9 +286,11 @@ static void test_attention_heads(void **state)
 
 /* ---- the likeliest outputs ---- */
 
-/* The cost is the sum of two costs, in one launch: the product without its
- * conversion to float32 rows, and the softmax. Padding rows add no runtime's
- * overhead. */
+/*
+ * The cost in one launch is the sum of two costs: the product without its
+ * conversion to float32 rows, and the softmax. Padding rows do not add to the
+ * overhead of the runtime.
+ */
 static void test_likely(void **state)
 {
 	struct price product, softmax, p;
@@ -458,9 +463,9 @@ static void test_refused(void **state)
 }
 
 /*
- * A runtime's overhead for several rows has, for each weight, a constant part
- * and a part for each row. With one row there is no overhead. The overhead
- * takes the energy of the vector units.
+ * The overhead that the phone's runtime adds to a product with several rows
+ * has, for each weight, a constant part and a part for each row. With one row
+ * there is no overhead. The overhead takes the energy of the vector units.
  */
 static void test_matmul_rows(void **state)
 {

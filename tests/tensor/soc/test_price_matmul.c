@@ -130,7 +130,8 @@ static void store(uint8_t *p, const struct vec *v)
 
 /* ---- the loop body ---- */
 
-/* Vectors that stay in registers from one body to the next. */
+/* vectors that stay in registers from one execution of the loop body to the
+ * next */
 struct constants {
 	struct vec table;
 	struct vec group[2]; /* indices of scales: groups 0 to 3, 4 to 7 */
@@ -172,9 +173,11 @@ static void body(uint8_t *out, const uint8_t *super, const struct constants *c)
 
 /* ---- tests ---- */
 
-/* Fill tile number t. In 16 tiles every byte of two codes occurs, and every
- * group has all codes. Scales are random and finite, some of them 0 or
- * subnormal. */
+/*
+ * Fill tile number t. In 16 tiles every byte of two codes occurs (256 bytes),
+ * and every group has all codes. Scales are random and finite, some of them 0
+ * or subnormal.
+ */
 static void fill(uint8_t *tile, uint64_t seed, unsigned t)
 {
 	for (unsigned s = 0; s < 4; s++) {
@@ -196,7 +199,7 @@ static void fill(uint8_t *tile, uint64_t seed, unsigned t)
 	tile[0] = tile[1] = tile[2] = 0;
 	tile[3] = 0x80; /* the scales of the first two groups: 0 and -0 */
 	tile[4] = 0x00;
-	tile[5] = 0x60; /* third group: the largest with finite weights */
+	tile[5] = 0x60; /* third group: the largest whose weights are finite */
 }
 
 /* Get the weights of a tile with which a kernel multiplies, in fp16 and in the
@@ -232,7 +235,8 @@ static void check_tile(enum dtype type, const uint8_t *tile)
 		want[tile_index(i % 32, i / 32)] = f32_to_f16(values[i]);
 	assert_memory_equal(got, want, sizeof(got));
 
-	/* the kernels must, too, except that a sum has no negative zero */
+	/* the kernels must give the same values, but a sum has no negative
+	 * zero */
 	for (int i = 0; i < 1024; i++)
 		got[i] = got[i] == 0x8000 ? 0 : got[i];
 	for (const char *const *name = kern_names(); *name; name++) {
