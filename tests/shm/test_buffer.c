@@ -95,7 +95,8 @@ static void test_refusals(void **state)
 	}
 }
 
-/* Another mapping of the descriptor sees bytes written here. */
+/* A second mapping of the same descriptor shows the bytes that were written
+ * through the buffer. */
 static void test_shared(void **state)
 {
 	struct buffer *b = create("rows", 4096, 0);
@@ -180,7 +181,8 @@ static void test_ranges(void **state)
 	is_range(b, 0, 0, 8004, 6);
 	buffer_written_clear(b);
 	assert_int_equal(n_written(b), 0);
-	/* The numbers of accesses (brackets) continue. */
+	/* The numbers of accesses (brackets) continue after
+	 * buffer_written_clear. */
 	wrote(b, 1, 1);
 	is_range(b, 0, 1, 1, 7);
 	buffer_close(b);
@@ -204,8 +206,9 @@ static void test_not_noted(void **state)
 
 /*
  * Compare the recorded ranges with line[], which states for each cache line
- * whether it was written. The ranges must cover every written line, be sorted
- * and separate, and cover no other line unless ranges had to be joined.
+ * whether it was written. The ranges must cover every written line, and be
+ * sorted and separate. If `exact` is set, no ranges had to be joined, and they
+ * must cover no other line.
  */
 #define LINES 2048
 

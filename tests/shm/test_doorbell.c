@@ -323,12 +323,14 @@ static void test_socket_closed(void **state)
 struct turns {
 	struct line there, back;
 	uint64_t spin_ns;
-	uint32_t answers; /* publishes per turn; the sleeper waits for the last
-			     one */
+	/* number of publishes in a turn; the other thread waits for the last
+	 * publish */
+	uint32_t answers;
 	_Atomic unsigned timeouts;
 };
 
-/* Wait until *index is past `seen`; counts the waits that timed out. */
+/* Wait until the index of `l` is past `seen`; count the waits that timed
+ * out. */
 static void turn_wait(struct turns *t, struct line *l, uint32_t seen)
 {
 	int ret = 0;

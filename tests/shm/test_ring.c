@@ -41,7 +41,7 @@ static void pair_release(struct pair *p)
 	free(p->shared);
 }
 
-/* A packet with bytes derived from its number. */
+/* Write a packet whose bytes are derived from its number n. */
 static void fill(uint8_t *at, size_t len, uint64_t n)
 {
 	uint16_t units = (uint16_t)(len / 8);
@@ -109,7 +109,7 @@ static void test_nothing_before_publish(void **state)
 	assert_int_equal(ring_reserve(&p.tx, 64, &out), 0);
 	fill(out, 64, 1);
 	assert_int_equal(ring_peek(&p.rx, &at, &len), 0);
-	/* A second reserve replaces the first. */
+	/* A second call of ring_reserve replaces the first reservation. */
 	assert_int_equal(ring_reserve(&p.tx, 32, &out), 0);
 	fill(out, 32, 2);
 	ring_publish(&p.tx);
@@ -319,10 +319,10 @@ static void test_absurd_length(void **state)
 	lie(0, 64, 9);               /* more than is published */
 	lie(0, 64, UINT16_MAX);      /* more than the ring */
 	lie(0, 4096, 257);           /* more than half of the ring */
-	lie(4096 - 32, 64, 5);       /* past the end */
+	lie(4096 - 32, 64, 5);       /* past the end of the ring */
 	lie(0, 64, 0);               /* a skip record without a packet */
 	lie(4096 - 64, 64, 0);       /* a lone skip record at the end */
-	lie(UINT32_MAX - 31, 64, 5); /* past the end where the index wraps */
+	lie(UINT32_MAX - 31, 64, 5); /* past the end, where the index wraps */
 }
 
 /* A skip record after a skip record is not a packet. */
@@ -388,7 +388,8 @@ static uint32_t draw(uint64_t seed, uint64_t at)
 	return w[0];
 }
 
-/* Small and large lengths, so that skips and long runs occur. */
+/* Draw a small or a large length, so that skip records and long sequences of
+ * packets without skip records occur. */
 static size_t draw_length(uint64_t seed, uint64_t at, size_t max)
 {
 	uint32_t w = draw(seed, at);
@@ -447,8 +448,8 @@ static void test_model(void **state)
 
 /*
  * Both threads use one mapping, because the thread sanitizer detects races only
- * there. The run begins six steps before the index wraps, to test the
- * differences of unsigned indices.
+ * there. The run begins six packets of STRESS_STEP bytes before the index
+ * wraps, to test the differences of unsigned indices.
  */
 #define STRESS_STEP    64u
 #define STRESS_PACKETS 200000u
@@ -457,7 +458,7 @@ static void test_model(void **state)
 struct stress {
 	struct pair pair;
 	bool small;         /* packets that are also in quick[] */
-	uint64_t failed_at; /* packet number + 1 */
+	uint64_t failed_at; /* number of the wrong packet + 1; 0: none */
 	int ret;
 };
 

@@ -176,7 +176,9 @@ static void test_device_reads_old_packet_without_invalidation(void **state)
 		expect(&p, 24, 1); /* also caches the next packet's line */
 		put(&p, 24, 2);
 		leave_out(&p, COHERENCE_CALL_INVALIDATE, 2);
-		assert_int_equal(peek(&p), -EPROTO); /* a length of 0xeeee */
+		/* The stale line still has the fill bytes 0xee, so the length
+		 * reads as 0xeeee. */
+		assert_int_equal(peek(&p), -EPROTO);
 		if (level == COHERENCE_CHECK) {
 			wants_report(&p, "stale read: tandem:ctrl [664, 672)");
 			wants_report(&p, "ring_publish");
@@ -230,7 +232,8 @@ static void test_host_misses_what_is_not_cleaned(void **state)
 		leave_out(&p, missing[i].call, missing[i].number);
 		put(&p, 24, 1);
 		wants_report(&p, missing[i].report);
-		if (missing[i].number == 2) /* the clean of the index */
+		/* the clean of the index is missing */
+		if (missing[i].number == 2)
 			assert_int_equal(peek(&p), 0);
 		else if (missing[i].contract == COHERENCE_ONE_LEVEL)
 			assert_int_equal(peek(&p), -EPROTO);

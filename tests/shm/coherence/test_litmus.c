@@ -12,8 +12,11 @@
 /* Number of random runs of each test at each level, unless the variable
  * TANDEM_LITMUS_SEEDS is set. */
 #define SEEDS 8
-/* Largest length of the generated cycles. One in ONE_IN of their tests is run.
- * If TANDEM_LITMUS_LENGTH is set, all tests up to this length are run. */
+/*
+ * Largest length of the cycles from which tests are generated. One in ONE_IN of
+ * these tests is run. If TANDEM_LITMUS_LENGTH is set, all tests of cycles up to
+ * that length are run.
+ */
 #define LENGTH 4
 #define ONE_IN 4
 
@@ -85,10 +88,10 @@ static void handwritten_tests_hold(void **state)
 	print_tally(&b);
 }
 
-/* ---- tests generated from cycles
- * ----------------------------------------------------------------- */
+/* ---- tests generated from cycles ----------------------------------------- */
 
-/* The printed text is parsed as the same test. */
+/* Check that the text of a test, if it is parsed and printed again, is the same
+ * text. */
 static int check_text(const struct litmus *t, struct err *e)
 {
 	char text[LITMUS_TEXT], again[LITMUS_TEXT];
@@ -133,8 +136,7 @@ static void tests_from_cycles_hold(void **state)
 	}
 }
 
-/* ---- tests with wrong expected outcomes
- * ------------------------------------------------- */
+/* ---- tests with wrong expected outcomes ---------------------------------- */
 
 static const char falsehood[] = "litmus falsehood\n"
 				"line a x\n"

@@ -345,7 +345,7 @@ static void a_buffer_reused_before_the_wait_is_named(void **state)
 	coherence_dma_wait(b.c, &d);
 	coherence_dma_wait(b.c, &other);
 	coherence_local(b.c, local, 64, COHERENCE_READ);
-	assert_int_equal(b.mem[0], 2); /* not the 1 that was to be stored */
+	assert_int_equal(b.mem[0], 2); /* the transfer should have stored 1 */
 	close_bench(&b);
 	assert_int_equal(b.n, 2);
 	said(&b, 0, "write before a wait: io [0, 64) in compute",
@@ -463,7 +463,8 @@ static void the_last_writer_of_memory_is_named(void **state)
 		"before load again");
 }
 
-/* With a seed, DMA may end before the wait; the reports are the same. */
+/* With an eviction seed, a transfer may move its bytes at any time before the
+ * wait. The reports are the same. */
 static void dma_may_end_at_any_moment(void **state)
 {
 	uint8_t local[64];
