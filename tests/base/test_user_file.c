@@ -22,8 +22,9 @@ static void test_where(void **state)
 {
 	static const struct {
 		enum user_files kind;
-		/* NULL means that the variable is not set or no path is
-		 * returned */
+		/* `cache`, `state` and `home`: values of the environment
+		 * variables, NULL if not set; `path`: the returned path, NULL
+		 * if there is none */
 		const char *cache, *state, *home, *path;
 	} cases[] = {
 		{ USER_CACHE, "/c", "/s", "/h", "/c/tandem/x" },

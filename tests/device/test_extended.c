@@ -122,7 +122,8 @@ static void run_of(const struct rig_opts *o, bool extended, float *out)
 	if (rig_run(&r, &b, in, out))
 		fail_msg("%s", r.done.text);
 	assert_int_equal(r.done.counters.violations, 0);
-	/* All matrices were read from the extended region, or none. */
+	/* If `extended` is set, all matrices were read from the extended
+	 * region, else none. */
 	if (extended)
 		assert_int_equal(r.done.arg[WIRE_RUN_EXTENDED],
 			r.done.counters.dma_bytes);

@@ -191,8 +191,8 @@ static void results_are_kept_until_their_last_use(void **state)
 					flow[i % ARRAY_LEN(flow)].reads[k]);
 		if (op->kind == OP_KV_WRITE)
 			continue;
-		/* Results must not overlap the common inputs of the operators
-		 * or the scratch memory of the threads. */
+		/* The results lie after the inputs that all operators share and
+		 * before the scratch memory of the threads. */
 		assert_true(op->out >= g->at.x);
 		assert_true(op->out + g->rows * op->n * sizeof(float) <=
 			g->at.thread);

@@ -458,7 +458,8 @@ static bool comes_to_ring(pid_t pid)
 		info.entry.nr == SYS_write && info.entry.args[2] == 8;
 }
 
-/* The counter is filled between the device's check and its write. */
+/* The counter is filled after the device has checked it, but before the device
+ * writes to it. */
 static void doorbell_filled_meanwhile(void **state)
 {
 	int bells[2] = { eventfd(0, EFD_NONBLOCK), eventfd(0, EFD_NONBLOCK) };

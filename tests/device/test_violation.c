@@ -187,7 +187,7 @@ static void reports_a_missing_clean(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* An eviction happens to write the line back to memory. The missing clean is
+/* By chance, an eviction writes the line back to memory. The missing clean is
  * still reported. */
 static void reports_a_missing_clean_after_an_eviction(void **state)
 {

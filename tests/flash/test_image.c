@@ -157,8 +157,8 @@ static void seal(void)
 	put(HEADER_SUM, 8, XXH64(file, HEADER_SUM, 0));
 }
 
-/* Check that opening the bytes in memory as a file is refused with this
- * message. */
+/* Write the bytes in `file` to the image file, and check that opening this file
+ * is refused with this message. */
 static void refused(const char *what, int code, const char *says)
 {
 	struct image *im = NULL;

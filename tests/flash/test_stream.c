@@ -115,7 +115,7 @@ static void test_zstd(void **state)
 
 	for (size_t i = 0; i < N; i++)
 		n += image_extent_at(im, i)->codec == IMAGE_ZSTD;
-	/* all even extents except the one of a single byte */
+	/* all extents with even numbers, except extent 0, which has one byte */
 	assert_int_equal(n, 4);
 	image_close(im);
 	round_trips(3);
@@ -148,8 +148,8 @@ static void test_shapes(void **state)
 	image_close(im);
 }
 
-/* Without stream_poll there is no progress; with stream_poll the extent becomes
- * complete without a wait. */
+/* Calls of stream_poll alone complete the reads and checks of two extents. The
+ * waits that follow have nothing to do. */
 static void test_poll(void **state)
 {
 	struct image *im = image_make(3);
@@ -415,8 +415,8 @@ static void test_blocks_grow_to_the_depth_limit(void **state)
 	image_close(im);
 }
 
-/* With zstd extents, and if kernel threads do the reads, the default depth is
- * limited. */
+/* The default depth is limited if extents are compressed with zstd, and if
+ * kernel threads do the reads. */
 static void test_depth_is_bounded(void **state)
 {
 	const struct stream_opts buffered = { .depth = WHOLE,

@@ -143,7 +143,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* ---- seeds --------------------------------------------------------- */
 
-/* A ring with packets that are published after the attach. */
+/* The seeds are rings with packets that are published after the attach. */
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	static const struct {

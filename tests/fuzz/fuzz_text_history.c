@@ -5,8 +5,8 @@
  *
  * The reader must not crash. Records must lie in the file one after another,
  * and the bytes between them must be counted. The numbers of records must
- * increase, their ids must be in the vocabulary, and their fields must equal
- * those in the file.
+ * increase, the token ids in records must be in the vocabulary, and the fields
+ * of a record must equal those in the file.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -158,8 +158,9 @@ static void invalidate(
 {
 	if (has(s->owed, line) && has(s->dirty, line))
 		s->breaches |= LITMUS_LOST_DEVICE;
-	/* The line was written back by chance, so it is not dirty. But it was
-	 * not cleaned before the end of the request, which is a breach. */
+	/* The cache wrote the line back by itself, so the line is not dirty.
+	 * But the device invalidates the line without having cleaned it, which
+	 * is a breach. */
 	else if (has(s->owed, line) && !two_levels(t))
 		s->breaches |= LITMUS_NOT_CLEANED;
 	if (!two_levels(t) ||

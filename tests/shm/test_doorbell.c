@@ -299,7 +299,7 @@ static void test_socket_closed(void **state)
 	line_open(&l, DOORBELL_SOCKET);
 	fd_close(&l.ring_fd);
 	assert_int_equal(doorbell_wait(&l.wait, 0, 0, -1, 1000), -EPIPE);
-	/* An earlier publish is reported first. */
+	/* A publish is reported even if the socket is closed. */
 	atomic_fetch_add(&l.index, 1);
 	assert_int_equal(doorbell_wait(&l.wait, 0, 0, -1, 1000), 1);
 	line_close(&l);
@@ -529,7 +529,8 @@ static void test_endless_ringing_does_not_spin(void **state)
 	/* After 64 false alarms, each further wait sleeps a millisecond. */
 	if (n > 1000)
 		fail_msg("%u waits in 0.2 s", n);
-	/* A real publish is found, and the doorbell is used again. */
+	/* A publish ends the wait and resets the count of false alarms, so the
+	 * next wait uses the doorbell again. */
 	publish(&l);
 	assert_int_equal(doorbell_wait(&l.wait, 0, 0, -1, 1000), 1);
 	assert_int_equal(l.wait.false_alarms, 0);

@@ -666,8 +666,9 @@ static void test_gaussian_error(void **state)
 	assert_close(relative_error(DTYPE_NF4, x, n), 0.087, 0.0009, "nf4");
 	assert_close(relative_error(DTYPE_FP4, x, n), 0.101, 0.001, "fp4");
 	assert_close(relative_error(DTYPE_Q8_0, x, n), 0.0054, 0.0001, "q8_0");
-	/* with p significant bits, the error is uniform in the last place: 2^-p
-	 * / sqrt(12) and a little more */
+	/* If numbers have p significant bits, the rounding error is uniform in
+	 * the last place, so the relative error is 2^-p / sqrt(12) and a little
+	 * more. */
 	assert_close(relative_error(DTYPE_F16, x, n), 2.0e-4, 0.2e-4, "f16");
 	assert_close(relative_error(DTYPE_BF16, x, n), 1.6e-3, 0.2e-3, "bf16");
 	assert_true(relative_error(DTYPE_F32, x, n) == 0);

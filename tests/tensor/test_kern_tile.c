@@ -371,8 +371,8 @@ static void test_ref_q8(void **state)
 
 /* ---- quantization ---- */
 
-/* Get codes times scale of a quantized row, by a product with the unit
- * matrix. */
+/* Get the values (codes times scale) of the row x after quantization, by a
+ * product with the unit matrix. */
 static void dequantized(float *y, const float *x, unsigned k)
 {
 	struct rows rows = { NULL, quantized(ref, x, 1, k), k };
@@ -468,7 +468,7 @@ static void test_quantize_same(void **state)
 		float *x = floats(16, 3 * ks[i]);
 
 		quantize_same(x, 3, ks[i]);
-		/* every value is a tie */
+		/* every value is halfway between two codes */
 		for (unsigned e = 0; e < 3 * ks[i]; e++)
 			x[e] = e % 32 ? truncf(x[e] * 127) + 0.5f : 127;
 		quantize_same(x, 3, ks[i]);

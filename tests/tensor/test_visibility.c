@@ -67,9 +67,9 @@ static void grow(struct scene *s, uint64_t salt)
 
 		len = len < SLOTS - more ? len : SLOTS - more;
 		memcpy(s->slot[r], s->slot[from], len * sizeof(uint32_t));
-		/* The slots of a row's own have ascending or descending
-		 * numbers, so that sorting by slot numbers does not give the
-		 * order of the rows. */
+		/* The own slots of a row have ascending or descending numbers,
+		 * so that sorting by slot numbers does not give the order of
+		 * the rows. */
 		next += r % 2 ? 50 : 0;
 		for (uint32_t i = 0; i < more; i++)
 			s->slot[r][len + i] =

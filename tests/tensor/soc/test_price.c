@@ -528,8 +528,8 @@ static uint64_t draw(uint64_t seed, uint64_t i, uint64_t what, uint64_t top)
 	return 1 + (uint64_t)(rng_uniform(seed, what, i) * (double)top);
 }
 
-/* More rows, outputs, inputs or positions never cost less, and the same shape
- * costs the same to the last bit. */
+/* More rows, outputs, inputs or positions never cost less, and equal arguments
+ * give the same cost to the last bit. */
 static void check_monotonic(const struct soc *soc, uint64_t seed, uint64_t i)
 {
 	enum dtype type = layouts[i % ARRAY_LEN(layouts)];
