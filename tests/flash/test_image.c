@@ -297,7 +297,8 @@ static void test_format(void **state)
 	free(file);
 }
 
-/* An extent is stored with zstd only if zstd saves 3 % of its bytes. */
+/* An extent is stored with zstd only if zstd saves at least 3 % of its
+ * bytes. */
 static void test_zstd_must_save(void **state)
 {
 	struct image_write_opts o = { .n_extents = 2, .zstd = 1, .threads = 1 };

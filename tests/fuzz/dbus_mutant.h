@@ -117,9 +117,9 @@ static inline void mutant_string(const struct mutant *m, int type,
 }
 
 /*
- * Replace the value *v, which is the old value or zero. A number becomes a
- * number near a limit of an integer type; a string becomes a word or is
- * garbled.
+ * Replace the value *v, which is the old value or zero. A number mostly becomes
+ * an extreme number, such as one near a limit of an integer type, or NaN. A
+ * string becomes a word or is garbled (mutant_garble).
  */
 static inline void mutant_basic(const struct mutant *m, int type,
 	DBusBasicValue *v, char *room, size_t cap)

@@ -282,8 +282,8 @@ static void test_stall(void **state)
 	}
 }
 
-/* A wait without a time limit ends when the caller sets the flag that
- * channel_set_cancel got. */
+/* A wait without a time limit ends when the caller sets the flag that was given
+ * to channel_set_cancel. */
 static void test_canceled(void **state)
 {
 	for (int k = 0; k < DOORBELL_COUNT; k++) {

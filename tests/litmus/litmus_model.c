@@ -57,8 +57,8 @@ static bool is_dirty(const struct litmus_state *s, unsigned line)
 	return has(s->dirty | s->second_dirty, line);
 }
 
-/* Set the words of a line in `base`, after the cache became equal to memory in
- * this line or, if `held` is false, lost the line. */
+/* Set the words of a line in `base` to those in memory or, if `held` is false
+ * because the cache lost the line, to 0. */
 static void set_base(const struct litmus *t, struct litmus_state *s,
 	unsigned line, bool held)
 {
