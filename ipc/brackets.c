@@ -70,11 +70,11 @@ uint16_t brackets_name(struct brackets *t, const char *function)
 }
 
 /*
- * Find the table's entry for this bracket (access of the CPU). If an earlier
- * access of this kind at the same offset failed and never ended, the function
- * finds the entry of that access. If the table has no entry and `or_free` is
- * set, find a free entry. Returns NULL if no entry is found; the bracket is
- * then not published.
+ * Find the table's entry for this bracket (access of the CPU). The entry is
+ * found by the buffer, the offset and the kind of access (read or write), so it
+ * may belong to an earlier access that failed and never ended. If the table has
+ * no entry and `or_free` is set, find a free entry. Returns NULL if no entry is
+ * found; the bracket is then not published.
  */
 static struct wire_hold *find_hold(
 	struct brackets *t, const struct buffer_bracket *b, bool or_free)
@@ -106,8 +106,9 @@ static void begun(void *arg, const struct buffer_bracket *b)
 		h->len = (uint32_t)b->len;
 		h->cpu_seq = b->seq;
 		h->by = number_of(t, b->by);
-		/* T1, a release store that pairs with T2: all other members of
-		 * the entry were written before */
+		/* T1, a release store that pairs with T2 (brackets_find): all
+		 * other members of the entry are written before the generation
+		 */
 		h->generation = b->generation;
 	}
 	pthread_mutex_unlock(&t->lock);
@@ -152,9 +153,10 @@ bool brackets_find(const struct wire_brackets *from, uint32_t generation,
 		const struct wire_hold *h = &from->hold[i];
 
 		if (h->generation != generation || !(h->access & access))
-			/* T2, an acquire load that pairs with T1: all other
-			 * members of an entry with this generation have been
-			 * written */
+			/* T2: the load of the generation is an acquire load and
+			 * pairs with T1 (begun). If the entry has this
+			 * generation, all its other members have been written
+			 */
 			continue;
 		*out = (struct held){ (h->access & BUFFER_WRITE) != 0, h->off,
 			h->len, h->cpu_seq, h->by };

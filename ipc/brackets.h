@@ -43,13 +43,13 @@ struct brackets {
 void brackets_init(struct brackets *);
 void brackets_release(struct brackets *);
 
-/* From now on publish to these tables, or to none if the pointer is NULL. Names
- * are copied to the new tables; brackets (CPU accesses) that are open are
- * not. */
+/* From now on publish brackets (CPU accesses) and names in these tables, or
+ * nowhere if the pointer is NULL. The names that are already known are copied
+ * to the new tables; brackets that are already open are not copied. */
 void brackets_connect(struct brackets *, struct wire_brackets *);
 
-/* Get the number of a function's name, for wire_ref.by. The name must be a
- * static string. Returns 0 if there are too many names. */
+/* Get the number under which a function's name is published, for wire_ref.by.
+ * The name must be a static string. Returns 0 if the table of names is full. */
 uint16_t brackets_name(struct brackets *, const char *function);
 
 /* Publish all brackets (accesses of the CPU) of this buffer from now on. The
@@ -69,9 +69,9 @@ struct held { /* a copy of a table entry: a CPU access in progress */
 };
 /*
  * Find an open bracket that covers some of the bytes [from, to) of the buffer
- * and has one of the given kinds of access (enum buffer_access, combined by
- * or). Returns true and fills *held if such a bracket is found. The bracket may
- * have ended in the meantime.
+ * with this generation number. `access` has the kinds of access to look for
+ * (enum buffer_access, combined by or). Returns true and fills *held if such a
+ * bracket is found. The bracket may have ended in the meantime.
  */
 bool brackets_find(const struct wire_brackets *, uint32_t generation,
 	uint64_t from, uint64_t to, unsigned access, struct held *);

@@ -14,7 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A waiting process checks at least this often whether its peer is alive. */
+/* A waiting process checks whether its peer is alive at least once in this
+ * time. */
 #define SLICE_NS 50000000ull
 
 /*
@@ -122,7 +123,7 @@ static struct waiting waiting_begin(const struct channel *c, int timeout_ms)
 }
 
 /*
- * Wait on doorbell `b` for a short time: spin while spin time is left, else
+ * Wait on doorbell `b` for at most SLICE_NS: spin while spin time is left, else
  * sleep. Returns 1 if the ring's index differs from `seen`, 0 if the caller
  * should check again, -ETIME at the end of the time limit, or an error of the
  * doorbell or of peer_check.
@@ -163,8 +164,8 @@ static int wait_slice(struct channel *c, struct doorbell *b, uint32_t seen,
 
 /* ---- sending ------------------------------------------------------- */
 
-/* For channel_ringing: count that this process begins or has ended to ring the
- * doorbell. */
+/* For channel_ringing: called when this process begins to ring an eventfd
+ * doorbell, and when it has rung the doorbell. */
 static void note_ring(struct channel *c)
 {
 	if (c->kind == DOORBELL_EVENTFD)
@@ -209,8 +210,9 @@ static int reserve(
 			: ring_reserve(&c->tx, bytes, &at);
 		if (ret != -EAGAIN)
 			break;
-		/* release the held packet, because the peer may wait for room
-		 * in the other ring */
+		/* release the packet that was received last, because the peer
+		 * may wait for room in the ring on which this process receives
+		 */
 		settle(c);
 		/* Do not wait on the link (the socket), because this function
 		 * does not read messages from the link. */
@@ -272,8 +274,8 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 	h.seq = c->host ? c->next_seq++ : *seq;
 	if (c->host && seq)
 		*seq = h.seq;
-	/* zero the last word, which may contain padding; the copies below
-	 * overwrite the bytes of the message */
+	/* zero the last word, so that padding is zero; the copies below
+	 * overwrite those bytes of the word that belong to the message */
 	memset(at + bytes - 8, 0, 8);
 	memcpy(at, &h, sizeof(h));
 	if (n_refs)
@@ -375,16 +377,16 @@ static int await(
 	}
 }
 
-/* Called by a receive that does not wait and has found no packet. Checks once
- * in SLICE_NS whether the peer is alive. */
+/* Called by a receive that does not wait and has found no packet. Checks at
+ * most once in SLICE_NS whether the peer is alive. */
 static int glance(struct channel *c, struct packet *out, struct err *e)
 {
 	int ret = 0, taken;
 
 	if (clock_ns() - c->looked_ns >= SLICE_NS)
 		ret = peer_check(c, e);
-	/* Since the last take, the peer may have sent a packet and then
-	 * died. */
+	/* Between the last call of take and this check, the peer may have sent
+	 * a packet and then died. */
 	taken = ret ? take(c, out, e) : 0;
 	if (taken)
 		return taken;
@@ -403,8 +405,8 @@ int channel_recv(
 	int ret;
 
 	settle(c);
-	/* For reports of the rings' cache: the number of the next request, from
-	 * 1. */
+	/* The number of the next request, from 1, which reports of the rings'
+	 * cache contain. */
 	c->cache.request = (uint32_t)c->stats.received + 1;
 	ret = take(c, out, e);
 	if (!ret)

@@ -4,8 +4,8 @@
  * packets. The host sends requests, the device sends completions.
  *
  * Only one thread may use a channel. The channel owns its memory, doorbells and
- * link. With every kind of doorbell, a process that waits returns -EPIPE within
- * 100 ms after its peer has died.
+ * link. With every kind of doorbell, a call that waits returns -EPIPE within
+ * 100 ms after the peer has died.
  */
 #ifndef IPC_CHANNEL_H
 #define IPC_CHANNEL_H
@@ -65,7 +65,8 @@ void channel_close(struct channel *);
  * the device, *seq is the number of the request that this packet completes.
  * Waits while the ring is full. Returns 0, -EMSGSIZE if the packet is larger
  * than the ring allows, -EPIPE if the peer has closed the link, -EPROTO if the
- * ring is malformed, or an error of a wait as in channel_recv.
+ * ring is malformed, or, if the wait for room fails, -ETIMEDOUT or -ECANCELED
+ * as channel_recv does.
  */
 int channel_send(struct channel *, const struct wire_ref *refs, unsigned n_refs,
 	const void *msg, size_t len, uint32_t *seq, struct err *);
@@ -135,12 +136,12 @@ int channel_next_share(
  * Device, after channel_accept: from now on access the two rings only through a
  * separate emulated cache with the single buffer "tandem:ctrl"
  * (--coherence-ctrl). The doorbells and the beat (the counter of progress) are
- * not cached. Of the config's hooks only `leaves_out` and `arg` are used; its
- * `file` is borrowed. At level off nothing changes. channel_violations returns
- * the number of the cache's reports so far. channel_add_reports adds to a
- * completion the reports that were made since the previous call of
- * channel_add_reports: the number of reports and, if the completion has no
- * text, the text of the first report.
+ * not cached. Of the config's hooks only `leaves_out` and `arg` are used; the
+ * config's `file` is borrowed. At coherence level off the function changes
+ * nothing. channel_violations returns the number of the cache's reports so far.
+ * channel_add_reports adds to a completion the reports that were made since the
+ * previous call of channel_add_reports: the number of reports and, if the
+ * completion has no text, the text of the first report.
  */
 int channel_cache_rings(
 	struct channel *, const struct coherence_config *, struct err *);
@@ -153,11 +154,12 @@ void channel_beat(struct channel *);
 
 /*
  * channel_may_be_held returns whether the peer can block this process while
- * this process rings the doorbell: an eventfd blocks if the peer fills the
- * counter between this process's check for room and its write. channel_ringing
- * returns 0 if the doorbell is not being rung now, else a number that is
- * different each time that the doorbell is rung. A POSIX signal with a handler
- * interrupts a blocked write. Any thread may call both functions.
+ * this process rings the doorbell: a write to an eventfd blocks if the peer
+ * fills the eventfd's counter just after this process has checked that the
+ * counter has room. channel_ringing returns 0 if the doorbell is not being rung
+ * now, else a number that is different each time that the doorbell is rung. A
+ * POSIX signal with a handler interrupts a blocked write. Any thread may call
+ * both functions.
  */
 bool channel_may_be_held(const struct channel *);
 uint32_t channel_ringing(const struct channel *);
@@ -171,7 +173,8 @@ void channel_set_stall_ms(struct channel *, unsigned ms);
  * *flag becomes non-zero. */
 void channel_set_cancel(struct channel *, const volatile sig_atomic_t *flag);
 
-/* Host: set the pid of the device, so that its death is detected by a pidfd. */
+/* Host: set the pid of the device process, so that a pidfd detects the death of
+ * this process. */
 void channel_watch_pid(struct channel *, pid_t pid);
 
 /* The tables of the host's open accesses to buffers (ipc/brackets.h), valid
@@ -212,16 +215,16 @@ int packet_parse(
 /*
  * For the cost model: how many cache lines of the rings a device invalidates
  * and cleans for one request after channel_cache_rings. The device invalidates
- * the index and the request (n_refs references and `len` bytes of message). The
- * device cleans the index that releases the request, the completion (`len`
- * bytes), and the index of the completion. Every packet is assumed to begin at
- * the start of a line, and polls that find no packet are ignored, so that the
- * cost depends on the request alone.
+ * the tail of the request ring and the request (n_refs references and `len`
+ * bytes of message). The device cleans the head of the request ring, the
+ * completion (`len` bytes), and the tail of the completion ring. Every packet
+ * is assumed to begin at the start of a line, and polls that find no packet are
+ * ignored, so that the cost depends on the request alone.
  */
 uint64_t packet_invalidated_lines(unsigned n_refs, size_t len);
 uint64_t packet_cleaned_lines(size_t len);
-/* Number of maintenance calls for the whole cache that a request needs for its
- * rings, with two levels of cache. */
+/* With two levels of cache: number of maintenance calls for the whole cache by
+ * which the device accesses the rings for one request. */
 #define PACKET_WHOLE_CALLS 5
 
 #endif

@@ -20,13 +20,13 @@ struct err;
  */
 #define CHANNEL_RING_BYTES 65536u
 
-/* Limits on the size of a memfd that this process maps for its peer, in bytes.
- */
+/* Largest sizes of the control memfd and of the trace buffer that this process
+ * accepts from its peer, in bytes. */
 #define CHANNEL_CONTROL_MAX ((size_t)4 << 20)
 #define CHANNEL_TRACE_MAX   ((size_t)64 << 20)
 
-/* Number of trace events that fit the trace buffer, enough for a hundred passes
- * (runs) of a small model. */
+/* Number of events that fit into the trace buffer, enough for a hundred runs of
+ * a small model. */
 #define CHANNEL_TRACE_ROOM (1u << 15)
 
 struct channel {
@@ -46,22 +46,27 @@ struct channel {
 	size_t trace_bytes;
 
 	struct ring tx, rx;
-	struct doorbell tx_bell; /* rung after this process publishes */
-	struct doorbell rx_bell; /* waited on for a packet */
-	struct doorbell tx_room; /* waited on while `tx` has no room */
-	struct doorbell rx_room; /* rung after this process releases */
+	/* rung after this process publishes a packet */
+	struct doorbell tx_bell;
+	struct doorbell rx_bell; /* this process waits on it for a packet */
+	/* this process waits on it while `tx` has no room */
+	struct doorbell tx_room;
+	struct doorbell rx_room; /* rung after this process releases a packet */
 	uint8_t *copy;           /* private copy of the last received packet */
 	/* true: the packet in `copy` is not yet released */
 	bool held;
 	/* true: rx_bell's signals were consumed after the receiving ring was
 	 * last found empty */
 	bool heard;
-	struct ring_cache cache; /* device, after channel_cache_rings */
+	/* the rings' cache; used on the device after channel_cache_rings */
+	struct ring_cache cache;
 
 	uint32_t next_seq; /* host: number of the next request */
 	uint64_t spin_ns;
-	uint64_t looked_ns; /* time when the peer was last found alive */
-	uint64_t stall_ns;  /* 0 means no limit */
+	/* time of the last check whether the peer is alive */
+	uint64_t looked_ns;
+	/* longest time without a change of the beat; 0 means no limit */
+	uint64_t stall_ns;
 	/* time of the last change of the device's beat (its counter of
 	 * progress); 0 if none yet */
 	uint64_t beat_ns;

@@ -61,7 +61,7 @@ void channel_close(struct channel *c)
 	free(c);
 }
 
-/* ---- shared memory (`what`: its name in error messages) ------------------ */
+/* ---- shared memory (`what` names the memory in error messages) ----------- */
 
 static int memfd_map(int fd, size_t bytes, int flags, const char *what,
 	void **out, struct err *e)
@@ -225,8 +225,8 @@ static int shake_hands(struct channel *c, const struct wire_hello *hello,
 	size_t len;
 	int ret = link_send(c->link, hello, sizeof(*hello), fds, n_fds, e);
 
-	/* A device that refuses may hang up before it has read the whole
-	 * hello. */
+	/* A device that refuses this host may hang up before it has read the
+	 * whole hello; its reply has the reason. */
 	if (ret && ret != -EPIPE)
 		return ret;
 	ret = greeting_recv(c, w, sizeof(*w), &len, NULL, 0, &none, e);
@@ -289,7 +289,8 @@ int channel_connect(struct channel **out, int link_fd,
 	c->host = true;
 	c->kind = (enum doorbell_kind)h.doorbell;
 	c->spin_ns = h.spin_us * 1000ull;
-	/* One doorbell for each direction; the device gets one end of each. */
+	/* Create one doorbell for each direction; the device gets one end of
+	 * each doorbell. */
 	if ((ret = link_check_user(c->link, e)) ||
 		(ret = doorbell_fds(c->kind, &c->ring_fd, &peer[0], e)) ||
 		(ret = doorbell_fds(c->kind, &peer[1], &c->wait_fd, e)) ||
@@ -381,8 +382,8 @@ static int region_check(
 	return 0;
 }
 
-/* Copy the fields once, check the copy, then use the copy: the host can change
- * the memory at any time. */
+/* Copy struct wire_control once, check the copy, then use the copy: the host
+ * can change the control memfd at any time. */
 static int control_accept(struct channel *c, int fd, struct err *e)
 {
 	struct region request, completion;
@@ -421,8 +422,8 @@ static int control_accept(struct channel *c, int fd, struct err *e)
 	return channel_rings(c, &completion, &request, e);
 }
 
-/* Refuse a descriptor in blocking mode: the host could block this process with
- * it. */
+/* Refuse a doorbell descriptor in blocking mode, because a read or write of the
+ * doorbell could then block this process. */
 static int doorbell_check(int fd, const char *name, struct err *e)
 {
 	int flags = fcntl(fd, F_GETFL);

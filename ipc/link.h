@@ -32,8 +32,8 @@ pid_t link_peer_pid(int fd);
 
 /*
  * Returns 0, or -EPERM if the process at the other end belongs to another user.
- * The check is needed because a link passes shared memory, and any user can
- * listen at a path in /tmp.
+ * The check is needed because a link passes descriptors of shared memory, and
+ * any user could listen at a path in /tmp.
  */
 int link_check_user(int fd, struct err *);
 

@@ -90,7 +90,9 @@ struct wire_trace_event *trace_ring_next(struct trace_ring *r)
 
 	if (r->at - r->seen >= r->room)
 		r->seen = atomic_load_explicit(
-			/* R2: pairs with the release store R4 */
+			/* R2, an acquire load that pairs with R4
+			 * (trace_ring_take): the host has copied the events
+			 * that it counts as taken */
 			&t->taken, memory_order_acquire);
 	if (r->at - r->seen < r->room)
 		return &r->event[r->at & (r->room - 1)];
@@ -105,7 +107,8 @@ int trace_ring_take(struct trace_ring *r, struct wire_trace_event *out,
 {
 	struct wire_trace *t = r->shared;
 	uint64_t put =
-		/* R3: pairs with R1 */
+		/* R3, an acquire load that pairs with R1 (trace_ring_put): the
+		 * first `put` events are complete */
 		atomic_load_explicit(&t->put, memory_order_acquire);
 	unsigned n;
 
@@ -115,8 +118,8 @@ int trace_ring_take(struct trace_ring *r, struct wire_trace_event *out,
 		return 0;
 	for (n = 0; n < most && r->at != put; n++)
 		out[n] = r->event[r->at++ & (r->room - 1)];
-	/* R4: pairs with R2. The events have been copied, so the device may now
-	 * overwrite them. */
+	/* R4, a release store that pairs with R2 (trace_ring_next): the events
+	 * have been copied, so the device may now overwrite them. */
 	if (n)
 		atomic_store_explicit(&t->taken, r->at, memory_order_release);
 	return (int)n;

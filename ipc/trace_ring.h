@@ -29,14 +29,15 @@ static inline size_t trace_ring_bytes(uint32_t room)
  * trace_ring_bytes(room) bytes. */
 void trace_ring_format(struct wire_trace *, uint32_t room);
 
-/* The state of one process, host or device. */
+/* The state of the trace buffer in one process, host or device. */
 struct trace_ring {
 	struct wire_trace *shared;
 	struct wire_trace_event *event; /* [room] */
 	uint32_t room;
 	/* total number of events that this process put or took */
 	uint64_t at;
-	uint64_t seen; /* device: the host's index when it was last read */
+	/* device: the number of events that the host has taken, as last read */
+	uint64_t seen;
 	/* Device: the number of names in the buffer, and a hash table from the
 	 * address of a string literal to the number of its name. */
 	unsigned names;
@@ -82,12 +83,13 @@ static inline void trace_ring_put(struct trace_ring *r)
 int trace_ring_take(struct trace_ring *, struct wire_trace_event *out,
 	unsigned least, unsigned most);
 
-/* Get the name with this number, made printable; "" if there is none. */
+/* Copy the name with this number to `out` and make the copy printable; "" if no
+ * name has this number. */
 void trace_ring_read_name(const struct trace_ring *, uint16_t number,
 	char out[WIRE_TRACE_NAME_BYTES]);
 
-/* The number of events that the device has dropped, as the device counts
- * them. */
+/* The number of events that the device has dropped; the device itself counts
+ * these events. */
 static inline uint64_t trace_ring_lost(const struct trace_ring *r)
 {
 	return atomic_load_explicit(&r->shared->lost, memory_order_relaxed);

@@ -4,12 +4,12 @@
  * /proc/PID/fd, which the device keeps up to date. The view is only for
  * display. This header has no code.
  *
- * The view is a sequence lock. `turn` is odd while the device writes. A
- * reader's copy is valid if `turn` is even and has the same value before and
- * after the copy. Words of 32 bits or more are stored with release order (W1 in
- * device/window.c) and loaded with acquire order (W2). Therefore, if a reader
- * has loaded a word of an unfinished update, it then finds that `turn` is odd
- * or has changed.
+ * The view is protected by a sequence lock: `turn` is odd while the device
+ * writes the view. A reader's copy is valid if `turn` is even and has the same
+ * value before and after the copy. Words of 32 bits or more are stored with
+ * release order (W1 in device/window.c) and loaded with acquire order (W2).
+ * Therefore, if a reader has loaded a word of an unfinished update, it then
+ * finds that `turn` is odd or has changed.
  */
 #ifndef IPC_WINDOW_VIEW_H
 #define IPC_WINDOW_VIEW_H
@@ -27,8 +27,8 @@ struct window_view_mapping {
 	/* 1: the buffer is unmapped, but its addresses are not free yet */
 	uint32_t pending;
 	uint64_t bytes; /* bytes of the buffer */
-	/* bytes of addresses: `bytes` rounded up to pages; a guard page
-	 * follows */
+	/* size of the range of addresses: `bytes` rounded up to pages; a guard
+	 * page follows the range */
 	uint64_t span;
 	char name[32];
 };
@@ -43,9 +43,11 @@ struct window_view_extent {
 struct window_view {
 	uint32_t magic, version;
 	_Atomic uint32_t turn;
-	uint32_t slots; /* mapping slots: the most mapped buffers */
-	/* bytes of the window, and of a page; the window's first page is a
-	 * guard page, in which nothing is mapped */
+	/* number of mapping slots: the largest number of buffers that can be
+	 * mapped at a time */
+	uint32_t slots;
+	/* size of the window and size of a page, in bytes; the window's first
+	 * page is a guard page, in which nothing is mapped */
 	uint64_t bytes, page;
 	/* numbers of map requests, of unmap requests, and of refused map
 	 * requests since the start of the device */

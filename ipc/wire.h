@@ -36,7 +36,8 @@
 /* A device may keep the addresses of an unmapped buffer occupied until at most
  * this many more map requests have arrived. */
 #define WIRE_DEFER_MAX 64
-/* largest configurable time of a map request, in us */
+/* largest value of --va-map-us, the minimum time of a map or unmap request, in
+ * us */
 #define WIRE_MAP_US_MAX 100000
 /*
  * The extended region of a device is memory that the DMA engine can read and
@@ -59,16 +60,16 @@ enum wire_link_op {
 /* The order of the file descriptors that come with WIRE_HELLO. */
 enum wire_hello_fd {
 	WIRE_FD_CONTROL,
-	/* eventfd or socket (`doorbell` of the hello) on which the device
-	 * sleeps until a request */
+	/* eventfd or socket (which of the two: `doorbell` of the hello) on
+	 * which the device sleeps until a request arrives */
 	WIRE_FD_REQUEST_WAIT,
-	/* eventfd or socket that the device writes at each completion */
+	/* eventfd or socket to which the device writes at each completion */
 	WIRE_FD_COMPLETION_RING,
-	/* number of descriptors; with polled doorbells there is only
-	 * WIRE_FD_CONTROL */
+	/* number of descriptors in this order; with polled doorbells only
+	 * WIRE_FD_CONTROL is sent */
 	WIRE_FD_COUNT
-	/* With WIRE_FEATURE_TRACE, the descriptor of the trace buffer
-	 * follows. */
+	/* With WIRE_FEATURE_TRACE, the descriptor of the trace buffer follows
+	 * these descriptors. */
 };
 #define WIRE_FD_MOST (WIRE_FD_COUNT + 1)
 
@@ -80,12 +81,14 @@ struct wire_hello {
 	uint32_t coherence; /* enum coherence */
 	/* number of worker threads of the device; 0 means one per CPU */
 	uint32_t threads;
-	uint32_t va_slots;  /* mapping slots: most mapped buffers */
-	uint64_t va_window; /* bytes of the window */
+	/* number of mapping slots: the largest number of buffers that can be
+	 * mapped at a time */
+	uint32_t va_slots;
+	uint64_t va_window; /* size of the address window in bytes */
 	/* seed of random cache evictions at coherence levels strict and check;
-	 * 0 means none */
+	 * 0 means no evictions */
 	uint64_t evict_seed;
-	/* time to spin before sleeping, in us (polled doorbell) */
+	/* polled doorbell: time to spin before sleeping, in us */
 	uint32_t spin_us;
 	uint32_t host_pid;
 	uint32_t contract; /* enum coherence_contract */
@@ -104,11 +107,13 @@ struct wire_welcome {
 	int32_t status; /* 0, or a negative errno whose reason is in `text` */
 	uint32_t threads;
 	uint32_t tcm_bytes;
-	/* bytes of TCM (local memory) for each worker thread; a row of a
-	 * matrix, or a strip of tiles (32 rows), must fit */
+	/* bytes of TCM (on-chip memory) for each worker thread; each row of a
+	 * matrix, or each strip of tiles (32 rows), must fit into these bytes
+	 */
 	uint32_t tcm_share;
 	uint32_t device_pid;
-	char kern[16]; /* name of the kernels in use (tensor/kern.h) */
+	/* name of the kernels (compute functions) in use, see tensor/kern.h */
+	char kern[16];
 	char text[200];
 	/* bytes of the extended region, 0 if there is none */
 	uint64_t va_extended;
@@ -118,8 +123,8 @@ _Static_assert(sizeof(struct wire_welcome) == 256, "wire");
 struct wire_share {
 	uint32_t op;     /* WIRE_SHARE */
 	uint32_t buffer; /* id that the host chose, below WIRE_MAX_BUFFERS */
-	/* a number that changes each time that the id `buffer` is used for
-	 * another buffer */
+	/* a number that distinguishes this buffer from earlier buffers with the
+	 * same id `buffer` */
 	uint32_t generation;
 	uint32_t flags; /* WIRE_SHARE_* */
 	uint64_t bytes;
@@ -137,8 +142,8 @@ struct wire_control {
 	uint32_t magic, version;
 	uint32_t request_offset, request_room;
 	uint32_t completion_offset, completion_room;
-	/* offset of a struct wire_brackets in this memory, 0 if there is
-	 * none */
+	/* offset of the struct wire_brackets in the control memfd, 0 if there
+	 * is none */
 	uint32_t tell_offset;
 	uint8_t pad0[128 - 28];
 	/* counter of the device, which changes while the device works, not
@@ -164,7 +169,9 @@ struct wire_hold {
 	_Atomic uint32_t generation;
 	_Atomic uint32_t access; /* enum buffer_access */
 	_Atomic uint32_t off, len;
-	_Atomic uint32_t cpu_seq, by; /* as in struct wire_ref */
+	/* number of the CPU's access, and number of the name of the function
+	 * that makes the access; as in struct wire_ref */
+	_Atomic uint32_t cpu_seq, by;
 };
 
 struct wire_brackets {
@@ -178,9 +185,9 @@ _Static_assert(sizeof(struct wire_brackets) == 2560 + 384, "wire");
 /*
  * With WIRE_FEATURE_TRACE the device writes trace events to a memfd of the host
  * ("tandem:trace"), whose descriptor is the last descriptor of the hello. Each
- * event is an operation that has ended. The device never waits for room: it
- * drops events that do not fit and counts them in `lost`. The host need not
- * take events.
+ * event is an operation that has ended. If the buffer is full, the device does
+ * not wait: it drops the event and counts the event in `lost`. The host may
+ * ignore the events.
  */
 #define WIRE_TRACE_MAGIC      0x43525454u /* "TTRC" */
 #define WIRE_TRACE_NAMES      128
@@ -192,20 +199,25 @@ _Static_assert(sizeof(struct wire_brackets) == 2560 + 384, "wire");
 #define WIRE_TRACE_DMA_ENGINE 33
 #define WIRE_TRACE_LANES      34
 
-/* the comment of each kind gives arg[0], arg[1] and arg[2] */
+/* the comment of each kind lists the meanings of arg[0], arg[1] and arg[2] of
+ * the event */
 enum wire_trace_kind {
-	WIRE_TRACE_REQUEST, /* seq, op, -status */
+	/* seq of the request, its op, -status of its completion */
+	WIRE_TRACE_REQUEST,
 	/* layer + 1, bytes read by DMA, ns of the DMA copies (see
 	 * WIRE_TRACE_DMA; 0 if the data is read in place) */
 	WIRE_TRACE_OPERATOR,
-	WIRE_TRACE_SHARE,      /* a worker's share of an operator: layer + 1 */
-	WIRE_TRACE_INVALIDATE, /* address, bytes, number of the CPU's access */
-	WIRE_TRACE_CLEAN,      /* address, bytes */
-	WIRE_TRACE_EVICT,      /* cache lines */
-	WIRE_TRACE_LOAD,       /* graph, seq */
-	/* first byte of the range, end of the range, and in arg[2] the number
-	 * of the CPU's access (lower 32 bits) and the number of the buffer's
-	 * name (upper 32 bits) */
+	/* a worker thread's share of an operator: layer + 1 */
+	WIRE_TRACE_SHARE,
+	/* device address, bytes, number of the CPU's access (wire_ref.cpu_seq)
+	 */
+	WIRE_TRACE_INVALIDATE,
+	WIRE_TRACE_CLEAN, /* device address, bytes */
+	WIRE_TRACE_EVICT, /* number of evicted cache lines */
+	WIRE_TRACE_LOAD,  /* id of the graph, seq of the request */
+	/* begin and end of the affected range of the buffer, and in arg[2] the
+	 * number of the CPU's access (lower 32 bits) and the number of the
+	 * buffer's name (upper 32 bits) */
 	WIRE_TRACE_VIOLATION,
 	/* all DMA copies of an operator; the same arguments as
 	 * WIRE_TRACE_OPERATOR */
@@ -216,11 +228,11 @@ enum wire_trace_kind {
 struct wire_trace_event {
 	uint64_t begin_ns, took_ns; /* CLOCK_MONOTONIC */
 	uint64_t arg[3];
-	/* number of the event's name, from 1; 0 if there is none */
+	/* number of the event's name, from 1; 0 if the event has no name */
 	uint16_t name;
 	uint8_t kind;
 	uint8_t lane;
-	uint8_t depth; /* nesting depth in the lane, from 0 */
+	uint8_t depth; /* nesting depth of the event in its lane, from 0 */
 	uint8_t pad[3];
 };
 _Static_assert(sizeof(struct wire_trace_event) == 48, "wire");
@@ -241,10 +253,10 @@ _Static_assert(sizeof(struct wire_trace) == 384 + 4096, "wire");
 
 /* ---- packets ----------------------------------------------------------- */
 
-/* A packet is this header, then n_refs struct wire_ref, then the message,
- * padded to 8 bytes. */
+/* A packet consists of this header, n_refs structs wire_ref and the message,
+ * and is padded to a multiple of 8 bytes. */
 struct wire_header {
-	/* length of the packet with this header, in units of 8 bytes */
+	/* length of the packet, this header included, in units of 8 bytes */
 	uint16_t length8;
 	uint8_t flags; /* must be 0 */
 	uint8_t n_refs;
@@ -253,16 +265,20 @@ struct wire_header {
 _Static_assert(sizeof(struct wire_header) == 8, "wire");
 
 enum wire_role {
-	/* a range that the request does not use: it is only invalidated */
+	/* a range that the request does not use; the device only invalidates
+	 * the range's cache lines */
 	WIRE_REF_SYNC,
 	/* the tensors of a graph, which the device reads by DMA */
 	WIRE_REF_WEIGHTS,
 	WIRE_REF_KV,        /* keys and values of all layers */
 	WIRE_REF_HIDDEN_IN, /* [rows][n_embd] float32 */
-	/* the output, of the same shape as the input; both may be the same
-	 * memory. For an output graph: struct wire_likely [rows][top_k] */
+	/* the output, float32 [rows][n_embd] like the input; input and output
+	 * may be the same memory. For an output graph: struct wire_likely
+	 * [rows][top_k] */
 	WIRE_REF_HIDDEN_OUT,
-	WIRE_REF_ROWS, /* wire_row[rows], wire_span[], mask */
+	/* the rows of the request, their spans and their masks, as struct
+	 * wire_graph_run describes */
+	WIRE_REF_ROWS,
 	WIRE_ROLE_COUNT
 };
 
@@ -280,7 +296,7 @@ struct wire_ref {
 	/* number of the name of the host's function that wrote the range, from
 	 * 1; 0 if unknown */
 	uint16_t by;
-	/* number of the CPU's access (bracket) that wrote the range, for
+	/* number of the bracket (access of the CPU) that wrote the range, for
 	 * reports */
 	uint32_t cpu_seq;
 };
@@ -292,7 +308,7 @@ enum wire_op {
 	WIRE_MAP,        /* struct wire_map */
 	WIRE_UNMAP,      /* struct wire_simple, arg: device address */
 	WIRE_GRAPH_LOAD, /* struct wire_graph_load */
-	WIRE_GRAPH_DROP, /* struct wire_simple, arg: graph */
+	WIRE_GRAPH_DROP, /* struct wire_simple, arg: id of the graph */
 	WIRE_GRAPH_RUN,  /* struct wire_graph_run */
 	WIRE_SOC,        /* struct wire_soc */
 	/* struct wire_simple, arg: offset in the extended region, in units of
@@ -306,8 +322,8 @@ struct wire_simple {
 	uint32_t arg;
 };
 
-/* From now on compute the costs for another phone: the message has the numbers
- * of the phone's profile, in the order of tensor/soc/soc.h. */
+/* Set the phone for which the device computes costs from now on. The message
+ * has the numbers of the phone's profile, in the order of tensor/soc/soc.h. */
 struct wire_soc {
 	uint32_t op;
 	/* number of doubles that follow: double number[count] */
@@ -316,8 +332,8 @@ struct wire_soc {
 
 enum wire_where {
 	WIRE_IN_WINDOW,
-	/* The mapping takes no mapping slot, and the completion gives sizes in
-	 * units of WIRE_EXTENDED_UNIT bytes. */
+	/* in the extended region: the mapping takes no mapping slot, and the
+	 * completion gives sizes in units of WIRE_EXTENDED_UNIT bytes */
 	WIRE_IN_EXTENDED,
 };
 
@@ -331,15 +347,16 @@ struct wire_map {
 /*
  * Number formats of activations and of the KV cache. With activations in fp16,
  * the inputs of the matrix engine and of attention are rounded to fp16, and
- * their outputs are float32. Keys in fp16 lose more accuracy than other
- * operands in fp16, because their error grows with the attention scores.
+ * their outputs are float32. fp16 keys cost more accuracy than other fp16
+ * operands, because the rounding error of a key grows with the attention
+ * scores.
  */
 enum wire_precision {
 	WIRE_F32,      /* activations and KV in float32 */
 	WIRE_F16_KV16, /* activations and KV in fp16 */
 	WIRE_F16,      /* activations in fp16, KV in float32 */
-	/* As WIRE_F16_KV16, but rows that are multiplied by weights in
-	 * tile-q4_0 or tile-q8_0 are quantized to int8. */
+	/* As WIRE_F16_KV16, but rows are quantized to int8 before they are
+	 * multiplied by weights of type tile-q4_0 or tile-q8_0. */
 	WIRE_INT8,
 	/* As WIRE_F16_KV16, but weights are rounded to fp16 before the product,
 	 * outputs of the matrix engine are fp16 too, and attention looks up its
@@ -348,7 +365,8 @@ enum wire_precision {
 	WIRE_PRECISION_COUNT
 };
 
-/* Whether keys and values are stored in fp16, and the bytes of a value. */
+/* wire_kv_f16: whether keys and values are stored in fp16. wire_kv_elt: the
+ * bytes of one number of a key or value. */
 static inline bool wire_kv_f16(uint32_t precision)
 {
 	return precision != WIRE_F32 && precision != WIRE_F16;
@@ -359,7 +377,8 @@ static inline uint32_t wire_kv_elt(uint32_t precision)
 	return wire_kv_f16(precision) ? 2 : 4;
 }
 
-/* The shape of a layer, which is the same in every graph of a model. */
+/* The dimensions and number formats of a layer, which are the same in every
+ * graph of a model. */
 struct wire_model {
 	uint32_t n_embd, n_head, n_kv_head, head_dim;
 	/* number of rotated values of a head: even, at most head_dim */
@@ -370,8 +389,12 @@ struct wire_model {
 	uint32_t precision; /* enum wire_precision */
 	float norm_eps;
 	float attn_scale;
-	uint32_t kv_slots;  /* slots (tokens) per layer */
-	uint32_t kv_stride; /* bytes of a slot of K or V, a multiple of 64 */
+	/* number of KV-cache slots of each layer; a slot has room for one token
+	 */
+	uint32_t kv_slots;
+	/* bytes that a slot takes in the K or in the V of a layer, a multiple
+	 * of 64 */
+	uint32_t kv_stride;
 	/*
 	 * A mixture of experts: instead of one FFN, a layer has n_expert FFNs,
 	 * the experts, each of width n_ff. For every row, n_used experts are
@@ -414,7 +437,8 @@ enum wire_layer_tensor {
 	WIRE_T_SHARED_GATE,
 	WIRE_T_SHARED_UP,   /* gate and up: [n_shared][n_embd] */
 	WIRE_T_SHARED_DOWN, /* [n_embd][n_shared] */
-	/* gate and up: [n_ff][n_embd]; with experts, those of one expert */
+	/* gate and up: [n_ff][n_embd]; with experts, the matrices of one expert
+	 */
 	WIRE_T_GATE,
 	WIRE_T_UP,
 	WIRE_T_DOWN, /* [n_embd][n_ff] */
@@ -549,7 +573,8 @@ struct wire_graph_run {
 	 * are padding */
 	uint32_t rows;
 	uint32_t n_spans;
-	/* number of 64-bit words per row, >= rows / 64 rounded up */
+	/* number of 64-bit words of a row's mask, at least rows / 64 rounded up
+	 */
 	uint32_t mask_words;
 	uint32_t flags; /* WIRE_RUN_* */
 };
@@ -592,11 +617,11 @@ struct wire_pick {
 /* clang-format off */
 #define WIRE_COUNTERS(X)                                                      \
 	X(uint64_t, busy_ns)           /* wall time of execution */           \
-	X(uint64_t, dma_bytes)         /* bytes DMA read past the cache */    \
-	X(uint64_t, invalidated_lines) /* also lines not in the cache */      \
-	X(uint64_t, cleaned_lines)     /* also lines not in the cache */      \
+	X(uint64_t, dma_bytes)         /* bytes that DMA read */              \
+	X(uint64_t, invalidated_lines) /* whether cached or not */            \
+	X(uint64_t, cleaned_lines)     /* whether cached or not */            \
 	X(uint64_t, evicted_lines)     /* written back by random evictions */ \
-	X(uint64_t, whole_calls)       /* calls for the whole cache */        \
+	X(uint64_t, whole_calls)       /* maintenance of the whole cache */   \
 	X(uint32_t, violations)        /* broken coherence rules */           \
 	X(uint32_t, saturated)         /* values clamped to fp16's range */
 /* clang-format on */
@@ -612,9 +637,10 @@ _Static_assert(sizeof(struct wire_counters) == 56 &&
 
 /*
  * The message of every completion. Zero bytes at its end may be omitted; the
- * host restores them. Most of the message is the cost, which is rarely
- * requested, and the text of a failure. Without the zeros, a successful
- * completion takes one or two cache lines instead of seven.
+ * host restores them. Most of the message is zero in most completions: the
+ * cost, which is rarely requested, and the text of a failure. If the zeros are
+ * omitted, a successful completion takes one or two cache lines instead of
+ * seven.
  */
 #define WIRE_PRICE_WORDS 19
 struct wire_done {
@@ -632,9 +658,10 @@ _Static_assert(sizeof(struct wire_done) == 264 + WIRE_PRICE_BYTES, "wire");
 
 enum wire_map_arg {    /* wire_done.arg of a WIRE_MAP */
 	WIRE_MAP_ADDR, /* device address, on success */
-	/* bytes requested, with the guard page, rounded to pages */
+	/* size of the requested mapping in bytes: the buffer's size rounded up
+	 * to pages, and the guard page */
 	WIRE_MAP_ASKED,
-	WIRE_MAP_FREE,    /* free bytes in total */
+	WIRE_MAP_FREE,    /* total number of free bytes */
 	WIRE_MAP_LARGEST, /* bytes of the largest free range */
 	WIRE_MAP_SLOTS_USED,
 	WIRE_MAP_SLOTS,
@@ -645,8 +672,8 @@ enum wire_map_arg {    /* wire_done.arg of a WIRE_MAP */
 };
 
 /*
- * wire_done.arg of a successful WIRE_GRAPH_RUN. Each of three values takes two
- * words, the lower half first: bytes of keys and values that attention read;
+ * wire_done.arg of a successful WIRE_GRAPH_RUN. The three values take two words
+ * each, the lower half first: bytes of keys and values that attention read;
  * bytes that attention would have read if rows did not share reads; bytes that
  * DMA read from the extended region.
  */
@@ -658,9 +685,10 @@ enum wire_run_arg {
 
 /*
  * wire_done.arg of a successful WIRE_GRAPH_LOAD or WIRE_GRAPH_DROP: the number
- * of graphs that the device has, including those being loaded, and the maximum
- * of this number since the start; then the same two values in KiB of weights,
- * because on a phone a loaded graph includes its weights.
+ * of graphs that the device has, including graphs that are being loaded; the
+ * maximum of this number since the start; the size of the weights of these
+ * graphs in KiB; and the maximum of this size, because on a phone a loaded
+ * graph includes its weights.
  */
 enum wire_graph_arg {
 	WIRE_GRAPHS_HELD,

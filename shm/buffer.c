@@ -41,7 +41,9 @@ struct buffer {
 	size_t backed;
 	uint8_t *map;
 	uint32_t generation;
-	uint32_t seq; /* number of the CPU's write accesses that have ended */
+	/* number of write accesses of the CPU that have ended; the next write
+	 * access gets the next number */
+	uint32_t seq;
 	struct buffer_watch watch;
 	unsigned n_ranges;
 	/* The ranges that the CPU wrote since buffer_written_clear, sorted by
@@ -224,8 +226,8 @@ static void take_part(void *arg, unsigned part, unsigned thread)
 		*(volatile uint8_t *)(map + i) = 0;
 	if (t->b->wants_huge && madvise(map, whole, MADV_COLLAPSE))
 		atomic_store_explicit(&t->small, true, memory_order_relaxed);
-	/* Allocate all pages in one call: page faults on first write would take
-	 * up to fifteen times as long. */
+	/* Allocate all pages in one call: one page fault per page, at the first
+	 * write, would take up to fifteen times as long. */
 	madvise(map, n, MADV_POPULATE_WRITE);
 }
 
@@ -303,9 +305,10 @@ static size_t range_end(const struct buffer_range *r)
 }
 
 /*
- * Whether two ranges have overlapping or adjacent cache lines. Such ranges are
- * merged: the device invalidates whole lines, so it invalidates the same lines
- * as without the merge, and the request has one range fewer.
+ * Whether the cache lines of range b overlap or adjoin the cache lines of range
+ * a, which begins before b. Such ranges are merged: the device invalidates
+ * whole lines, so after the merge it invalidates the same lines as before, and
+ * the request has one range fewer.
  */
 static bool ranges_meet(
 	const struct buffer_range *a, const struct buffer_range *b)

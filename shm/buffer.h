@@ -52,10 +52,13 @@ struct buffer_range {
  * passed to a watch function. The range at buffer_end may be shorter than the
  * range at buffer_begin. */
 struct buffer_bracket {
-	uint32_t generation; /* number of the buffer, unique in this process */
+	/* number of the buffer, different for each buffer that this process
+	 * creates */
+	uint32_t generation;
 	enum buffer_access access;
 	size_t off, len;
-	/* number of the bracket; valid only for a writing bracket */
+	/* number of the bracket, counted over the writing brackets of the
+	 * buffer; valid only for a writing bracket */
 	uint32_t seq;
 	const char *by;
 };
@@ -98,13 +101,13 @@ void *buffer_begin_by(struct buffer *, size_t off, size_t len,
 void buffer_end_by(struct buffer *, size_t off, size_t len, enum buffer_access,
 	const char *by);
 
-/* From now on, call the functions of the watch at the beginning and at the end
+/* From now on, call watch->begun at the beginning and watch->ended at the end
  * of every bracket (access of the CPU), on the thread that uses the buffer. */
 void buffer_set_watch(struct buffer *, const struct buffer_watch *);
 
-/* Get the ranges that the CPU wrote since the last clear. If there are more
- * than BUFFER_RANGES ranges, the nearest ranges are merged. Returns the number
- * of ranges. */
+/* Get the ranges that the CPU wrote since the last call of
+ * buffer_written_clear. If there are more than BUFFER_RANGES ranges, the
+ * nearest ranges are merged. Returns the number of ranges. */
 unsigned buffer_written(
 	const struct buffer *, const struct buffer_range **ranges);
 void buffer_written_clear(struct buffer *);

@@ -23,7 +23,8 @@
 #define FALSE_ALARMS 64
 #define NAP_MS       1
 
-/* About the time that a thread needs to go to sleep and to be woken. */
+/* length of a short spin: about the time that a thread needs to go to sleep and
+ * to be woken */
 #define SHORT_SPIN_NS 50000
 
 /*
@@ -165,7 +166,8 @@ int doorbell_hear(struct doorbell *b)
 	return 0;
 }
 
-/* Sleep in the kernel, by the system call of the doorbell's kind. */
+/* Sleep in the kernel: on a futex for kind poll, else by poll on the
+ * descriptor. */
 static int sleep_on(
 	struct doorbell *b, uint32_t seen, int also_fd, int timeout_ms)
 {
@@ -196,9 +198,9 @@ static int sleep_on(
 	return doorbell_hear(b);
 }
 
-/* The length of the next spin, at most `asked`: SHORT_SPIN_NS after a recent
- * preemption, else about twice the longest recent wait (note_wait), but at
- * least SHORT_SPIN_NS. */
+/* Returns the length of the next spin. After a recent preemption this is
+ * SHORT_SPIN_NS, else about twice the longest recent wait (note_wait), but at
+ * least SHORT_SPIN_NS. The result is at most `asked`. */
 static uint64_t spin_now(const struct doorbell *b, uint64_t now, uint64_t asked)
 {
 	if (asked <= SHORT_SPIN_NS)
@@ -208,7 +210,8 @@ static uint64_t spin_now(const struct doorbell *b, uint64_t now, uint64_t asked)
 	return b->spin_ns < asked ? b->spin_ns : asked;
 }
 
-/* A wait that began with a spin has ended: adapt the spin's length. */
+/* Called when a wait that began with a spin has ended: adapt the length of
+ * later spins. */
 static void note_wait(struct doorbell *b, uint64_t now)
 {
 	uint64_t waited = now - b->began;

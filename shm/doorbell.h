@@ -13,7 +13,8 @@
  * have one total order, and each access synchronizes with all earlier accesses.
  * If the waker's access comes first, the sleeper sees the new index; if the
  * sleeper's access comes first, the waker sees that the sleeper waits. The
- * index needs only a release store. Signals may be spurious or merged.
+ * index needs only a release store. A signal may come without a new publish,
+ * and one signal may stand for several publishes.
  *
  * The waiting word is the number of publishes after which the sleeper must be
  * woken; 0 means that no one sleeps. A publish that finds a number above 1
@@ -60,7 +61,7 @@ struct doorbell {
 	enum doorbell_kind kind;
 	/* the ring's index, which changes with each publish or release */
 	_Atomic uint32_t *index;
-	_Atomic uint32_t *waits; /* the waiting word */
+	_Atomic uint32_t *waits; /* the waiting word, see above */
 	/* the eventfd or the end of a socket pair; -1 for kind poll */
 	int fd;
 	/* number of publishes after which the sleeper is woken; 0 means 1 */
@@ -72,7 +73,7 @@ struct doorbell {
 	/* time (clock_ns) when the current wait began to spin; 0: the wait does
 	 * not spin */
 	uint64_t began;
-	uint64_t asked; /* spin_ns that this wait requested */
+	uint64_t asked; /* argument spin_ns of the current wait */
 	/* length of a useful spin, estimated from recent waits */
 	uint64_t spin_ns;
 };
@@ -85,7 +86,8 @@ struct doorbell {
  */
 int doorbell_fds(enum doorbell_kind, int *ring_fd, int *wait_fd, struct err *);
 
-/* Call this after each publish. */
+/* Call this after each publish. The kinds eventfd and socket always signal the
+ * other side; kind poll signals only if the other side must be woken. */
 void doorbell_ring(struct doorbell *);
 
 /* Call this after each release. Rings only if the other side waits. */

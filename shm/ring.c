@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* lengths of packets and indices are multiples of this many bytes */
+/* lengths of packets, and the indices tail and head, are multiples of this
+ * number of bytes */
 #define UNIT 8u
 
 /* The value of quick_at while quick[] is empty: an odd number, which is never
@@ -117,8 +118,8 @@ static uint8_t *writable(const struct ring *r, uint32_t at, size_t len)
 	return r->cache ? r->cache->write(r->cache, p, len) : p;
 }
 
-/* Read the peer's index; `by` names, for reports, the function that writes it.
- */
+/* Read the peer's index `word`. `by` is the peer's function that writes the
+ * index, for reports. */
 static uint32_t read_index(
 	const struct ring *r, const _Atomic uint32_t *word, enum ring_writer by)
 {
@@ -136,8 +137,8 @@ static uint32_t read_index(
 	return index;
 }
 
-/* Write this side's index, after all earlier accesses of this side to the
- * ring. */
+/* Write this side's index to `word`. The peer sees the new index only after all
+ * earlier accesses of this side to the ring. */
 static void write_index(const struct ring *r, _Atomic uint32_t *word)
 {
 	struct ring_cache *c = r->cache;
@@ -146,8 +147,8 @@ static void write_index(const struct ring *r, _Atomic uint32_t *word)
 		atomic_store_explicit(word, r->own, memory_order_release);
 		return;
 	}
-	/* As in read_index: the emulated cache cleans by plain stores, and the
-	 * fence keeps the host from seeing the index before the packet. */
+	/* The emulated cache cleans lines by plain stores. The fence keeps the
+	 * host from seeing the index before the packet. */
 	atomic_thread_fence(memory_order_release);
 	c->begin(c);
 	memcpy(c->write(c, word, sizeof(r->own)), &r->own, sizeof(r->own));
@@ -171,12 +172,13 @@ static int reserve(struct ring *r, size_t len, void **out)
 	need = skip + (uint32_t)len;
 	/*
 	 * Read the consumer's index only if the ring is full according to the
-	 * value that was read last. The consumer writes the line of its index
-	 * for every packet, so reading it each time would cost a cache miss per
+	 * value that was read last. The consumer writes its index for every
+	 * packet, so reading the index each time would cost a cache miss per
 	 * packet.
 	 */
 	if (r->bytes - (r->own - r->peer) < need) {
-		/* P2: pairs with C2, see ring_release. */
+		/* P2, an acquire load that pairs with C2 (ring_release): the
+		 * consumer has read the bytes that this side will overwrite. */
 		r->peer = read_index(r, &r->shared->head, RING_RELEASE);
 		if (r->own - r->peer > r->bytes || r->peer % UNIT)
 			return refuse(r);
@@ -225,11 +227,12 @@ static void put_quick(struct ring *r, uint32_t start)
 		uint64_t word;
 
 		memcpy(&word, from + i * 8, 8);
-		/* Q1 -> D1: a reader that reads this word also reads the
-		 * invalid mark. */
+		/* Q1 -> D1: a consumer that reads this word then finds the mark
+		 * invalid, or a newer mark. */
 		atomic_store_explicit(&s->quick[i], word, memory_order_release);
 	}
-	/* Q2 -> D2: a reader that reads this mark also reads the words. */
+	/* Q2 -> D2: a consumer that reads this mark then reads the words of
+	 * this packet or newer words. */
 	atomic_store_explicit(&s->quick_at, start, memory_order_release);
 }
 
@@ -269,11 +272,13 @@ static bool take_quick(struct ring *r)
 {
 	struct ring_shared *s = r->shared;
 
-	/* D2: pairs with Q2. */
+	/* D2, an acquire load of the mark that pairs with Q2 (put_quick): after
+	 * it, the loads of quick[] see the packet's words. */
 	if (atomic_load_explicit(&s->quick_at, memory_order_acquire) != r->own)
 		return false;
-	/* D1: pairs with Q1. If this load reads a word of a newer packet, the
-	 * second load of the mark below returns another value. */
+	/* D1, acquire loads that pair with Q1 (put_quick): if one of them reads
+	 * a word of a newer packet, the second load of the mark below returns
+	 * another value. */
 	for (uint32_t i = 0; i < RING_QUICK / 8; i++)
 		r->quick[i] = atomic_load_explicit(
 			&s->quick[i], memory_order_acquire);
@@ -288,11 +293,13 @@ static int peek(struct ring *r, const void **packet, size_t *len)
 
 	if (r->broken)
 		return -EPROTO;
-	/* A device with an emulated cache reads the index before each packet.
-	 * Otherwise the number of its cache-maintenance calls, and so their
-	 * cost, would depend on how many packets arrive together. */
+	/* A device with an emulated cache reads the tail before each packet. If
+	 * it read the tail only when no packet is left, the number of
+	 * cache-maintenance calls, and so their cost, would depend on how many
+	 * packets arrive together. */
 	if (r->peer == r->own || r->cache) {
-		/* C1: pairs with P1, see ring_publish. */
+		/* C1, an acquire load that pairs with P1 (ring_publish): all
+		 * packets before this index are complete. */
 		r->peer = read_index(r, &r->shared->tail, RING_PUBLISH);
 		if (r->peer - r->own > r->bytes || r->peer % UNIT ||
 			r->peer - r->own < seen - r->own)
@@ -350,7 +357,7 @@ void ring_release(struct ring *r)
 	r->pending = 0;
 	/*
 	 * C2 -> P2: this side has read the whole packet before the producer
-	 * overwrites it. A plain release store suffices here too; see
+	 * overwrites it. A plain release store suffices, as for the tail in
 	 * ring_publish.
 	 */
 	write_index(r, &r->shared->head);

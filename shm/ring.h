@@ -60,14 +60,16 @@ struct ring_cache;
 struct ring_shared {
 	uint32_t bytes; /* capacity of data[], a power of two */
 	uint8_t pad0[RING_LINE - 4];
-	_Atomic uint32_t tail; /* producer's index */
+	/* the producer's index: bytes published so far */
+	_Atomic uint32_t tail;
 	/* index of the packet that quick[] holds; odd: quick[] is empty */
 	_Atomic uint32_t quick_at;
 	_Atomic uint64_t quick[RING_QUICK / 8];
 	uint8_t pad1[RING_LINE - 64];
-	_Atomic uint32_t head; /* consumer's index */
+	_Atomic uint32_t head; /* the consumer's index: bytes released so far */
 	uint8_t pad2[RING_LINE - 4];
-	_Atomic uint32_t consumer_waits; /* waiting words of the doorbells */
+	/* the waiting words of the two doorbells (doorbell.h) */
+	_Atomic uint32_t consumer_waits;
 	uint8_t pad3[RING_LINE - 4];
 	_Atomic uint32_t producer_waits;
 	uint8_t pad4[RING_LINE - 4];
@@ -83,14 +85,16 @@ _Static_assert(offsetof(struct ring_shared, data) == 640, "wire");
 
 struct ring {
 	struct ring_shared *shared;
-	/* emulated cache, owned by the caller; NULL: memory is coherent */
+	/* emulated cache through which this side accesses the ring; owned by
+	 * the caller; NULL: this side is coherent */
 	struct ring_cache *cache;
 	/* private copies of the ring's size and index mask; the values in
 	 * shared memory are not read again */
 	uint32_t bytes, mask;
-	/* index of this side; shared memory has a copy, which the peer reads */
+	/* index of this side: the tail of a producer, the head of a consumer;
+	 * shared memory has a copy for the peer */
 	uint32_t own;
-	/* index of the peer, as last read from shared memory */
+	/* index of the peer, as this side last read it from shared memory */
 	uint32_t peer;
 	/* bytes reserved but not yet published, or peeked but not yet
 	 * released */
@@ -103,7 +107,7 @@ struct ring {
 
 enum ring_side { RING_PRODUCER, RING_CONSUMER };
 
-/* Bytes of shared memory for a ring of this capacity. */
+/* Bytes of shared memory that a ring needs if data[] has `bytes` bytes. */
 size_t ring_footprint(uint32_t bytes);
 
 /* Initialize an empty ring whose indices start at `start`, which is 0 except in
@@ -118,7 +122,8 @@ int ring_attach(struct ring *, struct ring_shared *shared, size_t room,
 /* A header has 16 bits for a packet's length in units of 8 bytes. */
 #define RING_PACKET_MAX (UINT16_MAX * (size_t)8)
 
-/* The longest packet that always fits into an empty ring. */
+/* The longest packet that fits into an empty ring wherever the packet begins:
+ * half of the ring, because a skip record may take the other half. */
 static inline size_t ring_packet_max(const struct ring *r)
 {
 	size_t half = r->bytes / 2;

@@ -2,10 +2,11 @@
  * The cache through which a device accesses rings that lie in one buffer
  * (ring.h). The coherence checker (shm/coherence) divides accesses into
  * requests: one for each call of ring_peek, one for the accesses from
- * ring_reserve to ring_publish, and one for the write of the index. Because the
- * index is written in a request of its own, the checker reports a packet that
- * was not cleaned before. Reports of these requests have the number `request`
- * and the operator name "ring".
+ * ring_reserve to ring_publish, and one for the write of the index. The write
+ * of the index is a request of its own, so the request that writes a packet
+ * ends before the index is written, and the checker reports the packet if its
+ * lines have not been cleaned by then. Reports of these requests have the
+ * number `request` and the operator name "ring".
  *
  * Only a device calls ring_cache_open. ring.c calls the functions through
  * pointers, so that a host program, which emulates no cache, does not link the
@@ -25,8 +26,8 @@
 
 #define RING_REPORT_BYTES 176
 
-/* The host's functions that write to a ring; reports name the function that
- * wrote. */
+/* The host's functions that write to a ring; a report of a stale read names the
+ * function that wrote the bytes. */
 enum ring_writer { RING_WRITER_NONE, RING_PUBLISH, RING_RELEASE };
 
 struct ring_cache {
@@ -46,7 +47,7 @@ struct ring_cache {
 	struct coherence_cache *lines;
 	struct coherence_buffer *buffer;
 	struct coherence_hooks hooks;
-	uint8_t *memory; /* start of the buffer */
+	uint8_t *memory; /* start of the buffer in memory */
 	/* true: only calls for the whole cache reach memory; calls for a range
 	 * reach only the first level */
 	bool two_levels;
