@@ -49,9 +49,9 @@ static unsigned number_name(struct own_brackets *own, const char *name)
 	return own->names;
 }
 
-/* Begin a bracket: an access of the CPU. If all entries are in use, the bracket
- * is not recorded, and the checker does not report accesses of the device that
- * conflict with the bracket. */
+/* Begin a bracket: an access of the CPU. If all entries of own->open are in
+ * use, the bracket is not recorded, and the checker does not report accesses of
+ * the device that conflict with the bracket. */
 uint32_t coherence_host_begin(struct coherence_cache *c,
 	struct coherence_buffer *b, uint64_t offset, size_t bytes,
 	enum coherence_access access, const char *function)
@@ -72,7 +72,8 @@ uint32_t coherence_host_begin(struct coherence_cache *c,
 	return own->last;
 }
 
-/* Record, at level check, that the CPU wrote range r in bracket `number`. */
+/* Record, at level check, that the CPU wrote range r in bracket `number`. See
+ * line_cpu_writes for `ignored`. */
 static void cpu_writes(struct coherence_cache *c, struct coherence_buffer *b,
 	struct range r, uint32_t number, unsigned by, bool ignored)
 {
@@ -292,9 +293,9 @@ bool coherence_left_out(struct coherence_cache *c, enum coherence_call what,
 	coherence_report_called(file, &call);
 	if (!drops)
 		return false;
-	/* The report shows the effect of the missing call: how many of the
-	 * range's lines are cached, how many of the cached lines differ from
-	 * memory, and how many the device wrote without cleaning them. */
+	/* The report shows the effect of the omitted call: how many lines of
+	 * the range are cached, how many of the cached lines differ from
+	 * memory, and how many lines the device wrote without cleaning them. */
 	for (uint32_t i = line_of(r.from);
 		b && has_lines(b) && i <= line_of(r.to - 1); i++) {
 		bool held = (b->state[i] & LINE_VALID) != 0;
@@ -312,10 +313,10 @@ static uint64_t lines_in(struct range r)
 	return line_of(r.to - 1) - line_of(r.from) + 1;
 }
 
-/* For a host in this process: the number of the last known bracket (access of
- * the CPU) that wrote the line. If the CPU has not written the line since the
- * last invalidation, returns the number that was passed to that invalidation,
- * or 0. */
+/* For a host in this process: returns the number of the last bracket (access of
+ * the CPU) that wrote the line, if the CPU wrote the line after the last
+ * invalidation. Otherwise returns the number that was passed to that
+ * invalidation, or 0 if no number is known. */
 static uint32_t own_bracket(const struct coherence_buffer *b, uint32_t line)
 {
 	const struct line_note *n = &b->note[line];

@@ -28,19 +28,20 @@ struct coherence_hooks {
 	 * or-ed). */
 	bool (*find_bracket)(void *arg, uint32_t id, uint64_t from, uint64_t to,
 		unsigned access, struct coherence_bracket *);
-	/* Copy the name of function number `by` to `out`, or "" if it is
-	 * unknown. */
+	/* Copy the name of the CPU's function with number `by` to `out`, or ""
+	 * if the function is unknown. */
 	void (*read_name)(
 		void *arg, unsigned by, char out[COHERENCE_NAME_BYTES]);
-	/* Whether an injected fault omits this call. `buffer` is "" for calls
-	 * that concern all buffers. */
+	/* Whether an injected fault omits this maintenance call for the buffer
+	 * with the name `buffer` ("" for calls for the whole cache). */
 	bool (*leaves_out)(void *arg, enum coherence_call, const char *buffer);
 	void (*reported)(void *arg, const struct violation *);
 	void *arg;
 };
 
 /* Counts of one request: lines that calls for a range invalidated or cleaned,
- * lines that emulated evictions wrote back, and calls for the whole cache. */
+ * lines that emulated evictions wrote back, and calls of coherence_clean_all
+ * and coherence_flush_all. */
 struct coherence_counts {
 	uint64_t invalidated_lines, cleaned_lines, evicted_lines;
 	uint64_t clean_alls, flush_alls;
@@ -53,9 +54,8 @@ struct coherence_counts coherence_counts(const struct coherence_cache *);
 void coherence_set_price(
 	struct coherence_cache *, double bytes_per_s, double whole_s);
 
-/* Record that the CPU wrote the range, in the access with number `bracket` and
- * in function number `by`, and that the device has not invalidated the lines
- * yet. */
+/* Record that the CPU wrote the range, in bracket number `bracket` and function
+ * number `by`, and that the device has not invalidated the lines since. */
 void coherence_host_wrote(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t, uint32_t bracket, unsigned by);
 

@@ -10,18 +10,21 @@
 
 #include <pthread.h>
 
-/* limit of open brackets (CPU accesses) and of functions' names */
+/* largest number of open brackets (CPU accesses) and of names of functions that
+ * open brackets */
 #define BRACKETS 64
 /* limit of transfers that were started and not yet waited for */
 #define DMA_PENDING 64
-/* limit of ended transfers whose bytes were not used yet */
+/* limit of transfers that were waited for and whose bytes have not been used
+ * yet */
 #define DMA_RECENT 64
 
 struct transfer {
 	uint32_t number, chain;
 	struct coherence_dma d;
 	struct line_op by; /* the operator that started the transfer */
-	bool done;         /* the bytes have been copied */
+	/* true: the bytes of the transfer have been copied */
+	bool done;
 };
 
 /* The open brackets (CPU accesses) of a host that runs in this process. */
@@ -64,10 +67,13 @@ static inline bool has_lines(const struct coherence_buffer *b)
 	return b->copy != NULL;
 }
 
-/* Count a maintenance call for the file of reports, and return whether an
- * injected fault omits the call. If a fault omits the call, write the call and
- * the state of its lines to the file. `b` is NULL for calls for the whole
- * cache. */
+/*
+ * Count a maintenance call for the file of reports, and return whether an
+ * injected fault omits the call. If a fault omits the call, write to the file
+ * the call and how many of the affected lines are cached, differ from memory,
+ * or were written by the device and not cleaned. `b` is NULL for calls for the
+ * whole cache.
+ */
 bool coherence_left_out(struct coherence_cache *, enum coherence_call,
 	struct coherence_buffer *b, struct range, uint32_t cpu_seq,
 	unsigned by);
@@ -75,7 +81,7 @@ bool coherence_left_out(struct coherence_cache *, enum coherence_call,
 /* Copy the bytes of a transfer now, unless they were copied already. */
 void dma_move(struct coherence_cache *, struct transfer *);
 /* Check an access of the device's cores to this range of the buffer: report
- * pending transfers that conflict with the access. */
+ * each pending transfer that conflicts with the access. */
 void dma_check_shared(struct coherence_cache *, const struct coherence_buffer *,
 	struct range, bool writes);
 /* At the end of a request, finish its transfers, and report each transfer for

@@ -22,14 +22,14 @@ struct rule {
 struct site { /* a function or operator that causes maintenance calls */
 	enum coherence_call what;
 	char buffer[32], name[64];
-	/* Number of calls that the site caused. All calls of kind `what` for
-	 * the buffer are numbered; `first` and `last` are the site's first and
-	 * last numbers. */
+	/* `calls` is the number of calls that the site caused. All calls of
+	 * kind `what` for the buffer are numbered in order; `first` and `last`
+	 * are the numbers of the site's first and last call. */
 	uint64_t calls, first, last;
 };
 
 struct coherence_report {
-	FILE *file; /* NULL: none */
+	FILE *file; /* NULL: violations are only counted */
 	char *path;
 	struct rule *rule;
 	size_t n_rules;
@@ -150,8 +150,8 @@ fail:
 	return ret;
 }
 
-/* Write one object as a line. Takes ownership of `o`; NULL means that there was
- * no memory for the object. */
+/* Write JSON object `o` to the file, as one line. Takes ownership of `o`; NULL
+ * means that there was no memory for the object. */
 static void put(struct coherence_report *r, json_t *o)
 {
 	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
@@ -276,7 +276,7 @@ void coherence_report_add(struct coherence_report *r, const struct violation *v,
 		cpu = json_pack("{s:o*, s:s*}", "bracket",
 			v->cpu_known ? json_integer(v->cpu_seq) : NULL,
 			"function", v->cpu_by[0] ? v->cpu_by : NULL);
-	/* Describe the device's earlier access to the line. */
+	/* Describe the device's access to the line before the violation. */
 	before = json_pack("{s:b, s:I, s:s*, s:o*}", "wrote",
 		violation_device_wrote(v->kind), "request",
 		(json_int_t)v->loaded, "operator", v->before, "layer",
@@ -302,7 +302,8 @@ void coherence_report_add(struct coherence_report *r, const struct violation *v,
 
 /* ---- maintenance calls --------------------------------------------------- */
 
-/* The number of calls of this kind for this buffer so far. */
+/* The number of maintenance calls of the same kind and for the same buffer as
+ * call c so far. */
 static uint64_t number_of(
 	const struct coherence_report *r, const struct maintenance_call *c)
 {

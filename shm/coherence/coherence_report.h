@@ -2,11 +2,11 @@
  * The file of coherence reports, and the suppressions.
  *
  * Each line of the file is one JSON object: either a violation, or a
- * maintenance call that an injected fault omitted, with the state of its lines
- * in the cache. The last line is a summary: the number of maintenance calls
- * that each function or operator caused. docs/coherence.md lists the members.
- * Each report is appended as one whole line when it arrives, so if the device
- * dies, the file ends with the last report.
+ * maintenance call that an injected fault omitted, with counts of the affected
+ * cache lines. The last line is a summary: the number of maintenance calls that
+ * each function or operator caused. docs/coherence.md lists the members. Each
+ * report is appended as one whole line when it arrives, so if the device dies,
+ * the file ends with the last report.
  *
  * Suppressions are lines of a text file. A line PATTERN, with wildcards as in
  * the shell, suppresses reports that match the pattern. "only PATTERN"
@@ -40,8 +40,8 @@ int coherence_report_open(struct coherence_report **out, const char *path,
  * the summary or an earlier line could not be written. NULL is allowed. */
 int coherence_report_close(struct coherence_report *, struct err *);
 
-/* Whether a suppression matches this violation. If so, the violation is counted
- * as suppressed. */
+/* Whether the lines of the suppression file suppress this violation. If so, the
+ * violation is counted as suppressed. */
 bool coherence_report_suppresses(
 	struct coherence_report *, const struct violation *);
 void coherence_report_add(struct coherence_report *, const struct violation *,
@@ -59,15 +59,18 @@ struct maintenance_call {
 	const char *op;
 	int layer;
 	uint32_t request;
-	/* Numbers of lines of the range: in the cache, in the cache and
-	 * different from memory, and written by the device but not cleaned. */
+	/* numbers of lines of the range. `held`: in the cache; `differing`: in
+	 * the cache, with other bytes than memory; `written`: written by the
+	 * device but not cleaned */
 	uint64_t held, differing, written;
 };
 
-/* Count a call, even if a fault then omits it. */
+/* Count a maintenance call. Called also if an injected fault then omits the
+ * call. */
 void coherence_report_called(
 	struct coherence_report *, const struct maintenance_call *);
-/* Record that a fault omitted the call that was counted last. */
+/* Write to the file that an injected fault omitted the call that was counted
+ * last. */
 void coherence_report_left_out(
 	struct coherence_report *, const struct maintenance_call *);
 

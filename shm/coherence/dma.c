@@ -93,9 +93,9 @@ void coherence_dma_passes(struct coherence_cache *c, struct coherence_buffer *b,
 		u, name, id, r, VIOLATION_HELD_READ, COHERENCE_WRITE);
 }
 
-/* Record that these bytes of local memory are used: forget the transfers that
- * fetched them, so that the waits for these transfers are not reported as
- * needless. */
+/* Record that these bytes of local memory are used: remove the transfers that
+ * fetched the bytes from c->recent, so that the waits for these transfers are
+ * not reported as needless. */
 static void mark_used(
 	struct coherence_cache *c, const void *local, size_t bytes)
 {
@@ -146,8 +146,8 @@ static void start_one(
 	}
 	if (c->config.evict_seed) {
 		rng_words(c->config.evict_seed, UINT32_MAX, t.number, word);
-		/* Transfers of one chain end in order, so end the earlier
-		 * transfers first. */
+		/* The new transfer ends now. Transfers of one chain end in
+		 * order, so end the earlier transfers of its chain first. */
 		for (unsigned i = 0; word[0] & 1 && i < c->n_pending; i++)
 			if (c->pending[i].chain == chain)
 				dma_move(c, &c->pending[i]);

@@ -117,8 +117,8 @@ static void list_add(struct line_list *l, uint32_t line)
 
 /* ---- reports ------------------------------------------------------------- */
 
-/* The first byte of [r.from, r.to) at which a and b differ; r.from if they are
- * equal. */
+/* The index of the first byte in [r.from, r.to) at which a and b differ; r.from
+ * if no byte differs. */
 static uint64_t first_other(const uint8_t *a, const uint8_t *b, struct range r)
 {
 	for (uint64_t at = r.from; at < r.to; at++)
@@ -134,8 +134,8 @@ static void take_before(struct violation *v, const struct line_op *op)
 	v->before_layer = op->layer;
 }
 
-/* The level of the cache (an array of all lines) from which the device's next
- * read of the line would take the bytes. */
+/* Returns the array of the cache level (copy or second) from which the device's
+ * next read would take the line. */
 static const uint8_t *cached(const struct coherence_buffer *s, uint32_t line)
 {
 	return s->state[line] & LINE_VALID || !s->second ? s->copy : s->second;
@@ -308,7 +308,7 @@ static bool by_dma(
 		!(bytes & ~s->note[line].dma_bytes);
 }
 
-/* Whether memory in range r has changed since it last equaled the cache. */
+/* Whether memory in range r has changed since memory last equaled the cache. */
 static bool memory_changed(const struct coherence_buffer *s, struct range r)
 {
 	return memcmp(s->base + r.from, s->mem + r.from, r.to - r.from) != 0;
@@ -332,7 +332,7 @@ static void fetch(struct maintenance *u, struct coherence_buffer *s,
 	memcpy(to + at, s->mem + at, LINE);
 	s->touched[line / GROUP] = 1;
 	if (u->check) {
-		/* Copy from the cache, not from memory: the CPU may have
+		/* Set `base` from the cache, not from memory: the CPU may have
 		 * changed memory since the line was copied. */
 		memcpy(s->base + at, to + at, LINE);
 		s->note[line].loader = u->now;
@@ -362,8 +362,8 @@ void line_read(struct maintenance *u, struct coherence_buffer *s, uint32_t line,
 
 	if (!(s->state[line] & LINE_VALID))
 		line_load(u, s, line);
-	/* At level check, verify that a line that was cached already is still
-	 * current. */
+	/* At level check, verify that a line that was cached before this read
+	 * still equals memory. */
 	if (!was_held || !u->check || s->state[line] & LINE_STALE)
 		return;
 	r = within(line, r);
@@ -418,8 +418,8 @@ void line_write(struct maintenance *u, struct coherence_buffer *s,
 
 /* ---- writing back -------------------------------------------------------- */
 
-/* Clear `bits`, among them a dirty bit, in the state of the line. If no line of
- * the buffer is dirty afterwards, empty the list of dirty lines. */
+/* Clear the bits `bits` in the state of the line; a dirty bit is among them. If
+ * no line of the buffer is dirty afterwards, empty the list of dirty lines. */
 static void undirty(struct coherence_buffer *s, uint32_t line, unsigned bits)
 {
 	s->state[line] &= (uint16_t)~bits;
@@ -427,9 +427,10 @@ static void undirty(struct coherence_buffer *s, uint32_t line, unsigned bits)
 		s->dirty.len = 0;
 }
 
-/* The kind of report for a write-back of this line that overwrites bytes of the
- * CPU or DMA: a lost DMA write if DMA wrote all of these bytes; else a torn
- * line if the device wrote none of them; else a lost CPU write. */
+/* Returns the kind of violation if a write-back of this line overwrites bytes
+ * that the CPU or DMA wrote: a lost DMA write if DMA wrote all these bytes;
+ * else a torn line if the device wrote none of these bytes; else a lost CPU
+ * write. */
 static enum violation_kind lost_write_kind(
 	const struct coherence_buffer *s, uint32_t line)
 {

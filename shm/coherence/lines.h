@@ -27,18 +27,22 @@ enum line_state {
 	LINE_L2_VALID = 1 << 3, /* `second` holds the line */
 	LINE_L2_DIRTY = 1 << 4, /* `second` has bytes that memory lacks */
 	/* The following bits are used only at level `check`. */
-	/* the CPU wrote the line, as a request declared, but the device has not
-	 * invalidated the line */
+	/* a request declared that the CPU wrote the line, but the device has
+	 * not invalidated the line */
 	LINE_IGNORED = 1 << 5,
 	LINE_STALE = 1 << 6, /* a stale read of the line was reported */
-	LINE_FRESH = 1 << 7, /* note.cpu_seq is valid */
-	LINE_OWED = 1 << 8,  /* a missing clean of the line was reported */
+	/* the line was invalidated, and note.cpu_seq has the number of the
+	 * bracket (CPU access) */
+	LINE_FRESH = 1 << 7,
+	LINE_OWED = 1 << 8, /* a missing clean of the line was reported */
 	/* an eviction wrote the line to memory after the device last wrote the
 	 * line */
 	LINE_EVICTED = 1 << 9,
-	/* DMA wrote this memory since the line was loaded */
+	/* DMA wrote the line's memory after the line was loaded */
 	LINE_BY_DMA = 1 << 10,
-	LINE_BY_CPU = 1 << 11, /* note.ignored_* describe the last CPU write */
+	/* the CPU wrote the line after it was loaded; note.ignored_seq and
+	 * ignored_by describe the write */
+	LINE_BY_CPU = 1 << 11,
 };
 
 /* LINE_HELD: a level of the cache holds the line. LINE_AHEAD: a level has bytes
@@ -46,7 +50,8 @@ enum line_state {
 #define LINE_HELD  (LINE_VALID | LINE_L2_VALID)
 #define LINE_AHEAD (LINE_DIRTY | LINE_L2_DIRTY)
 
-struct line_op { /* an operator of a request; request 0: none */
+/* an operator of a request; `request` is 0 before the first request */
+struct line_op {
 	const char *name;
 	int layer;
 	uint32_t request;
@@ -57,7 +62,8 @@ struct line_note { /* level check only */
 	uint64_t bytes;
 	/* bit i: DMA wrote byte i; valid with LINE_BY_DMA */
 	uint64_t dma_bytes;
-	/* operator that loaded or first wrote the line */
+	/* operator that loaded the line or, if the line was not loaded, first
+	 * wrote the line */
 	struct line_op loader;
 	struct line_op writer; /* operator that last wrote the line */
 	/* operator whose DMA last wrote the line's memory */
@@ -67,11 +73,13 @@ struct line_note { /* level check only */
 	uint32_t cpu_seq;
 	/* number of the request that last invalidated the line */
 	uint32_t invalidated;
-	/* number of the bracket in which the CPU wrote the line */
+	/* number of the bracket (CPU access) in which the CPU wrote the line */
 	uint32_t ignored_seq;
-	uint16_t ignored_by; /* number of that bracket's function */
-	/* an emulated eviction changed memory from byte `was_at` of the line
-	 * on; `was` has the old values */
+	/* number of the CPU's function of bracket ignored_seq */
+	uint16_t ignored_by;
+	/* index of the first byte of the line that an emulated eviction changed
+	 * in memory; `was` has the values of memory before the eviction, from
+	 * this byte on */
 	uint8_t was_at;
 	uint8_t was[VIOLATION_VALUE_BYTES];
 };
@@ -96,10 +104,10 @@ struct coherence_buffer {
 	uint8_t *copy;
 	/* bytes of the lines in the second level; NULL if there is one level */
 	uint8_t *second;
-	/* level check: the value of memory when memory last equaled the
-	 * cache */
+	/* level check: the bytes of memory at the time when memory last equaled
+	 * the cache */
 	uint8_t *base;
-	uint16_t *state; /* [lines] enum line_state */
+	uint16_t *state; /* [lines] bits of enum line_state */
 	/* [lines / 64] nonzero: some of these 64 lines may be cached */
 	uint8_t *touched;
 	struct line_note *note; /* [lines], level check only */
@@ -111,7 +119,7 @@ struct coherence_buffer {
 	struct line_list dirty, written;
 };
 
-/* State that all buffers of a cache share. */
+/* State that all buffers of a cache share. `now` is the current operator. */
 struct maintenance {
 	bool check, evicts;
 	const struct coherence_hooks *hooks;
@@ -146,10 +154,13 @@ void line_read(struct maintenance *, struct coherence_buffer *, uint32_t line,
 void line_write(struct maintenance *, struct coherence_buffer *, uint32_t line,
 	struct range);
 
-/* Clean or invalidate one line in the first level of the cache only. line_clean
+/*
+ * Clean or invalidate one line in the first level of the cache only. line_clean
  * writes the line back and returns whether the device wrote it since the last
  * clean that reached memory. line_drop invalidates the line; `cpu_seq` is the
- * last bracket (CPU access) whose writes the invalidation covers. */
+ * number of the last bracket (CPU access) that wrote the line before the
+ * invalidation.
+ */
 bool line_clean(struct maintenance *, struct coherence_buffer *, uint32_t line);
 void line_drop(struct maintenance *, struct coherence_buffer *, uint32_t line,
 	uint32_t cpu_seq);

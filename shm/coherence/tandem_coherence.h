@@ -20,7 +20,7 @@
  *     coherence_host_end(c, b, 0, n, COHERENCE_WRITE, __func__);
  *     coherence_begin(c, 1);                     the device gets a request
  *     coherence_operator(c, "matmul", -1);
- *     coherence_invalidate(c, b, 0, n, 0, 0);    its absence is reported
+ *     coherence_invalidate(c, b, 0, n, 0, 0);    if omitted: a report
  *     x = coherence_read(c, b, 0, n);
  *     coherence_end(c, &text);                   the request is answered
  *
@@ -42,7 +42,8 @@ extern "C" {
 /* the shared library exports the following declarations */
 #pragma GCC visibility push(default)
 
-#define COHERENCE_LINE       64 /* bytes; maintenance affects whole lines */
+/* size of a cache line in bytes; maintenance affects whole lines */
+#define COHERENCE_LINE       64
 #define COHERENCE_NAME_BYTES 40 /* bytes of a name, with the NUL */
 
 enum coherence {
@@ -59,18 +60,20 @@ enum coherence {
 extern const char *const coherence_names[];
 
 /*
- * The levels of cache that calls reach. With one level, calls for a range reach
- * memory. With two levels, as on Hexagon v79, calls for a range reach the first
- * level only; coherence_clean_all and coherence_flush_all reach both levels.
+ * How many levels the cache has, and which levels a maintenance call reaches.
+ * With one level, calls for a range reach memory. With two levels, as on
+ * Hexagon v79, calls for a range reach the first level only;
+ * coherence_clean_all and coherence_flush_all reach both levels.
  */
 enum coherence_contract { COHERENCE_ONE_LEVEL = 1, COHERENCE_TWO_LEVELS = 2 };
 
 enum coherence_access { COHERENCE_READ = 1, COHERENCE_WRITE = 2 };
-enum coherence_flags { COHERENCE_DMA_ONLY = 1 }; /* device uses only DMA */
+/* the device accesses the buffer only by DMA */
+enum coherence_flags { COHERENCE_DMA_ONLY = 1 };
 
-/* Calls that a test may omit. COHERENCE_CALL_WORD omits an invalidation and
- * also hides the host's write from the checker, as if the host had not reported
- * the write. */
+/* The maintenance calls and waits that an injected fault may omit.
+ * COHERENCE_CALL_WORD omits an invalidation and also hides the host's write
+ * from the checker, as if the host had not reported the write. */
 enum coherence_call {
 	COHERENCE_CALL_NONE,
 	COHERENCE_CALL_INVALIDATE,
@@ -93,9 +96,9 @@ struct coherence_config {
 	/* If not 0: between operators, random dirty lines are written back
 	 * early, and DMA ends at random moments, as on real hardware. */
 	uint64_t evict_seed;
-	/* Called with each report, a text of several lines. Further reports of
-	 * the same kind, buffer and operator are only counted, unless
-	 * report_every is set. */
+	/* Called with each report, a text of several lines. After the first
+	 * report of a kind, buffer and operator, equal reports are only
+	 * counted, unless report_every is set. */
 	void (*report)(void *arg, const char *text);
 	void *arg;
 	bool report_every;
@@ -109,8 +112,9 @@ void coherence_close(struct coherence_cache *);
 /* Number of reports since coherence_open. */
 uint64_t coherence_violations(const struct coherence_cache *);
 
-/* Register shared memory. The caller still owns `mem`. `id` is passed to hooks.
- * Returns NULL if there is no memory. */
+/* Register shared memory. The caller still owns `mem`. `id` is passed to the
+ * hooks, which identify the buffer by it. Returns NULL if there is no memory.
+ */
 struct coherence_buffer *coherence_register(struct coherence_cache *,
 	const char *name, void *mem, uint64_t bytes, unsigned flags,
 	uint32_t id);
@@ -119,8 +123,9 @@ void coherence_unregister(struct coherence_cache *, struct coherence_buffer *);
 
 /* ---- the host: a bracket around each access of the CPU ------------------ */
 
-/* Begin a bracket, which declares an access of the CPU, and get its number; end
- * a bracket. `function` is a string literal, for reports. */
+/* Begin and end a bracket, which declares an access of the CPU.
+ * coherence_host_begin returns the number of the bracket. `function` is a
+ * string literal, for reports. */
 uint32_t coherence_host_begin(struct coherence_cache *,
 	struct coherence_buffer *, uint64_t offset, size_t bytes,
 	enum coherence_access, const char *function);
@@ -143,17 +148,18 @@ uint32_t coherence_end(struct coherence_cache *, const char **first);
  * layer. */
 void coherence_operator(struct coherence_cache *, const char *name, int layer);
 
-/* Get the device's view of the range, valid until the next maintenance call for
- * the range. A range viewed for writing must be filled completely before the
- * next call of coherence_operator. Returns NULL for a DMA-only buffer. */
+/* Get the device's view (pointer) for reading or writing the range, valid until
+ * the next maintenance call for the range. A range viewed for writing must be
+ * filled completely before the next call of coherence_operator. Returns NULL
+ * for a DMA-only buffer. */
 const void *coherence_read(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t);
 void *coherence_write(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t);
 
 /* Invalidate a range. `bracket` is the number of the bracket in which the CPU
- * wrote the range, and `by` the number of the function that wrote. If the host
- * calls coherence_host_end in this process, both numbers are 0. */
+ * wrote the range, and `by` is the number of the CPU's function that wrote.
+ * Pass 0 for both if the host calls coherence_host_end in this process. */
 void coherence_invalidate(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t, uint32_t bracket, unsigned by);
 void coherence_clean(struct coherence_cache *, struct coherence_buffer *,
@@ -181,7 +187,8 @@ struct coherence_dma {
 	bool to_buffer;
 	/* next transfer of the chain; NULL for the last */
 	struct coherence_dma *next;
-	uint32_t number; /* set by coherence_dma_start */
+	/* number of the transfer, set by coherence_dma_start */
+	uint32_t number;
 };
 void coherence_dma_start(struct coherence_cache *, struct coherence_dma *chain);
 /* Wait for this transfer and all transfers before it in its chain. */
@@ -192,7 +199,9 @@ void coherence_dma_read(struct coherence_cache *, struct coherence_buffer *,
 void coherence_dma_write(struct coherence_cache *, struct coherence_buffer *,
 	uint64_t offset, size_t, const void *local);
 /* Declare that the device's cores read or write local memory. The access is
- * reported if a pending transfer uses the same memory. */
+ * reported if it conflicts with a pending transfer: if the cores read bytes
+ * that the transfer writes, or write bytes that the transfer reads or writes.
+ */
 void coherence_local(struct coherence_cache *, const void *local, size_t,
 	enum coherence_access);
 

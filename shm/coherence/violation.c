@@ -12,8 +12,8 @@
 
 static const struct {
 	const char *name;
-	/* format of the sentence; %u is the member `loaded` of struct
-	 * violation */
+	/* format of the report's first sentence; %u is the member `loaded` of
+	 * struct violation */
 	const char *sentence;
 	bool cpu_wrote, device_wrote;
 } kinds[VIOLATION_KINDS] = {
@@ -283,8 +283,9 @@ static void violation_details(const struct violation *v,
 								 : "written by",
 			text);
 	}
-	/* The access that the violation affects: an access of the current
-	 * operator, or an access of the CPU after the request. */
+	/* Describe the access that broke the rule: an access of the current
+	 * operator or, for an uncleaned line, an access of the CPU after the
+	 * request. */
 	the_device(v->request, v->op, v->layer, who, sizeof(who));
 	if (v->kind == VIOLATION_UNCLEANED)
 		snprintf(text, sizeof(text),
@@ -340,8 +341,8 @@ static void print(const struct violations *v, const char *text)
 }
 
 /* Print v->last in full. Unless report_every is set, only count v->last if a
- * report of the same kind, buffer and operator, or VIOLATION_SHOWN reports,
- * were printed before. */
+ * report of the same kind, buffer and operator was printed before, or if
+ * VIOLATION_SHOWN reports were printed before. */
 static void show(struct violations *v, const char *sentence)
 {
 	const struct violation *l = &v->last;
@@ -436,7 +437,9 @@ void violations_operator(struct violations *v, const char *op, int layer)
 	v->layer = layer;
 }
 
-/* Whether `new` extends `l`: same cause, and adjacent bytes. */
+/* Whether violation `new` extends report `l`: the bytes of `new` directly
+ * follow the bytes of `l`, and kind, buffer, CPU access and earlier device
+ * access are equal. */
 static bool is_more_of(const struct violation *l, const struct violation *new)
 {
 	return l->kind == new->kind && l->to == new->from &&

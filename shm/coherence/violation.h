@@ -23,14 +23,14 @@
 
 /* largest number of reports that are printed in full */
 #define VIOLATION_SHOWN 20
-/* largest size of a report's first sentence, in bytes with the NUL */
+/* largest size of the first line of a report, in bytes with the NUL */
 #define VIOLATION_TEXT_MAX    320
 #define VIOLATION_FULL_MAX    1280
 #define VIOLATION_VALUE_BYTES 8
 
 /* The cost of cache maintenance that applies until the host sends a phone's
- * profile (tensor/soc): calls for a range take nine cycles per line of 64
- * bytes. */
+ * profile (tensor/soc): calls for a range take 6.4 ns (about nine cycles) per
+ * line of 64 bytes, and a call for the whole cache takes 100 us. */
 #define VIOLATION_MAINTENANCE_BYTES_PER_S 10e9
 #define VIOLATION_WHOLE_S                 100e-6
 
@@ -41,7 +41,8 @@ enum violation_kind {
 	VIOLATION_LOST_CPU_WRITE,
 	/* the device and the CPU (or DMA) wrote different bytes of one line */
 	VIOLATION_TORN_LINE,
-	VIOLATION_LOST_DEV_WRITE, /* a dirty line was dropped */
+	/* a dirty line was dropped, so its bytes never reached memory */
+	VIOLATION_LOST_DEV_WRITE,
 	/* the request that wrote a line did not clean the line */
 	VIOLATION_UNCLEANED,
 	/* DMA read memory for which a dirty line has newer bytes */
@@ -73,7 +74,7 @@ enum violation_kind {
  * before the eviction. */
 struct violation_values {
 	uint64_t at;
-	unsigned n; /* 0: there are none */
+	unsigned n; /* 0: no values were recorded */
 	uint8_t cached[VIOLATION_VALUE_BYTES], memory[VIOLATION_VALUE_BYTES];
 };
 
@@ -85,21 +86,22 @@ struct violation {
 	/* number of the bracket (CPU access) in which the CPU wrote, if
 	 * cpu_known */
 	uint32_t cpu_seq;
-	/* true, with two levels of cache: a call for a range would not have
-	 * been enough, only a call for the whole cache */
+	/* true if the cache has two levels: the missing call is a call for the
+	 * whole cache, because a call for a range does not reach memory */
 	bool whole;
 	/* name of the CPU's function that wrote; "": unknown */
 	char cpu_by[COHERENCE_NAME_BYTES];
 	/* request that earlier loaded, wrote or invalidated the line, or that
 	 * started the DMA */
 	uint32_t loaded;
-	const char *before; /* operator of request `loaded`; NULL: unknown */
+	/* operator of request `loaded` that accessed the line; NULL: unknown */
+	const char *before;
 	int before_layer;
 	/* number of bytes that emulated evictions wrote back */
 	uint64_t evicted;
 	struct violation_values values;
-	/* The access that broke the rule; violations_add fills in these
-	 * members. */
+	/* The access that broke the rule: its operator, layer and request.
+	 * violations_add fills in these members. */
 	const char *op;
 	int layer; /* layer of `op`; -1: it belongs to no layer */
 	uint32_t request;
@@ -110,7 +112,8 @@ struct violations {
 	const struct coherence_hooks *hooks;     /* borrowed */
 	double maintenance_bytes_per_s, whole_s; /* cost of maintenance */
 	pthread_mutex_t lock;
-	/* true: a violation in the bytes after `last` may extend `last` */
+	/* true: the report `last` is unfinished; a violation in the bytes
+	 * directly after it extends it */
 	bool open;
 	struct violation last;
 	/* current operator; `layer` is -1 if it belongs to no layer */
@@ -122,19 +125,21 @@ struct violations {
 		enum violation_kind kind;
 		const char *op;
 		char buffer[COHERENCE_NAME_BYTES];
-		uint64_t more; /* repeats, which were not printed */
+		/* number of equal reports that were not printed */
+		uint64_t more;
 	} shown[VIOLATION_SHOWN];
 	unsigned n_shown;
-	/* number of reports not printed, because `shown` was full */
+	/* number of reports that were not printed because `shown` was full */
 	uint64_t others;
-	uint32_t in_request; /* reports of this request */
+	uint32_t in_request; /* number of reports of the current request */
 	char first[VIOLATION_TEXT_MAX];
 };
 
 void violations_init(struct violations *, const struct coherence_config *,
 	const struct coherence_hooks *);
 
-/* Print how many reports were only counted, and free the members. */
+/* Print the last report and how many reports were only counted, and free the
+ * members. */
 void violations_release(struct violations *);
 
 void violations_begin_request(struct violations *, uint32_t seq);
@@ -158,12 +163,12 @@ void violation_where(const char *op, int layer, char *out, size_t size);
 bool violation_cpu_wrote(enum violation_kind);
 bool violation_device_wrote(enum violation_kind);
 
-/* Write the maintenance call that is missing, or "" if the violation is a
- * needless call. */
+/* Write the missing maintenance call as text, or "" if the violation is a
+ * needless call or wait. */
 void violation_missing(const struct violation *, char *out, size_t size);
 
-/* The cost of a needless call: bytes of whole lines, and its time on a phone.
- */
+/* The cost of a needless call: the bytes of the affected lines, and the time on
+ * a phone in us. */
 uint64_t violation_needless_bytes(const struct violation *);
 double violation_needless_us(const struct violation *,
 	double maintenance_bytes_per_s, double whole_s);

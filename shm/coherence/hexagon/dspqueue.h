@@ -12,7 +12,7 @@
  * cleaned.
  *
  * For the coherence checker, a request begins when the DSP reads a message and
- * ends when the DSP writes one.
+ * ends when the DSP writes a message.
  */
 #ifndef TANDEM_DSPQUEUE_H
 #define TANDEM_DSPQUEUE_H
@@ -44,7 +44,7 @@ struct dspqueue_buffer {
 	uint32_t offset;
 	uint32_t flags;
 	union {
-		void *ptr; /* set by dspqueue_read */
+		void *ptr; /* address of the range, set by dspqueue_read */
 		uint64_t address;
 	};
 };

@@ -11,11 +11,13 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Start a chain of descriptors of type 0 or 1 (hexagon_types.h). A transfer
+/*
+ * Start a chain of descriptors of type 0 or 1 (hexagon_types.h). A transfer
  * between a buffer and memory outside all buffers, such as VTCM, moves its
- * bytes at some moment before its wait returns. Any other transfer moves its
- * bytes at once. A row of a type 1 descriptor that lies only partly in a buffer
- * is not moved. */
+ * bytes at some moment before a wait for the transfer returns. Any other
+ * transfer moves its bytes at once. A row of a type 1 descriptor that lies only
+ * partly in a buffer is not moved.
+ */
 void Q6_dmstart_A(void *chain);
 /* Append a chain of descriptors to a descriptor. This emulation starts `chain`
  * as a separate chain, so the transfers of `chain` may end before those of

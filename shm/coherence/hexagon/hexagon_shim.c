@@ -29,7 +29,8 @@
 #define SHARED_MAX 256
 #define PAGE       4096
 
-struct shared {       /* a buffer; its fd is its index plus 1 */
+/* a buffer of rpcmem_alloc; its `fd` is its index in shared[] plus 1 */
+struct shared {
 	uint8_t *mem; /* NULL: free entry */
 	size_t bytes;
 	struct coherence_buffer *buffer;
@@ -48,7 +49,8 @@ struct running {
 struct packet {
 	struct packet *next;
 	uint32_t flags, buffers, bytes;
-	struct dspqueue_buffer buffer[]; /* the message follows */
+	/* the bytes of the message follow the buffers */
+	struct dspqueue_buffer buffer[];
 };
 
 struct dspqueue { /* one end of a queue */
@@ -63,7 +65,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER;
 static struct coherence_cache *cache; /* NULL: not open */
 static struct shared shared[SHARED_MAX];
-static struct running *running; /* oldest first */
+/* DMA descriptors whose transfers are not waited for yet, the oldest first */
+static struct running *running;
 static bool polled, in_request;
 static uint32_t request;
 
@@ -539,8 +542,8 @@ out:
 	return ret;
 }
 
-/* Perform this end's cache maintenance for a buffer of a message, as the
- * message's sender or recipient. */
+/* Perform the cache maintenance that the flags of a message's buffer demand of
+ * this end, the sender (`sends`) or the recipient of the message. */
 static void apply_flags(const struct dspqueue *q,
 	const struct dspqueue_buffer *d, bool sends, const char *function)
 {
@@ -638,7 +641,8 @@ int dspqueue_write(dspqueue_t q, uint32_t flags, uint32_t buffers,
 		q, flags, buffers, buffer, bytes, message);
 }
 
-/* Take the first packet. The caller holds the lock. */
+/* Take the first packet of the queue, which is not empty. The caller holds the
+ * lock. */
 static int take(struct dspqueue *q, uint32_t *flags, uint32_t max_buffers,
 	uint32_t *buffers, struct dspqueue_buffer *buffer, uint32_t max_bytes,
 	uint32_t *bytes, uint8_t *message)
