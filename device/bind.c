@@ -91,7 +91,7 @@ static int bind_one(struct binding *b, const struct cache *cache,
 		bytes = graph_out_bytes(g, run->rows);
 		align = sizeof(float);
 		break;
-	default: /* the input hidden states */
+	default: /* WIRE_REF_HIDDEN_IN: the hidden states that the run reads */
 		bytes = (uint64_t)run->rows * g->model.n_embd * sizeof(float);
 		align = sizeof(float);
 	}

@@ -21,7 +21,8 @@ struct binding {
 	/* [role] device address, 0 if not bound; the addresses of weights are
 	 * in `weights` */
 	uint32_t addr[WIRE_ROLE_COUNT];
-	/* Addresses for dma_read: one address, or one for each expert. */
+	/* The addresses of the weights, for dma_read: one address or, for an
+	 * expert graph, one address for each expert of the run. */
 	uint64_t weights[WIRE_MAX_REFS];
 	unsigned n_weights;
 };
@@ -35,9 +36,10 @@ const char *bind_role_name(unsigned role);
 int bind_check(const struct window *, const struct extended *,
 	const struct wire_ref *, unsigned n, struct err *);
 
-/* Bind the references of a run and check that they are long enough and aligned.
- * Each role that the graph needs must occur exactly once. The weights of an
- * expert graph may occur several times: once for each expert. */
+/* Set the binding from the references of a run, and check that each referenced
+ * range is long enough and aligned. Each role that the graph needs must occur
+ * exactly once. The weights of an expert graph may occur several times: once
+ * for each expert. */
 int bind_run(struct binding *, const struct cache *, const struct wire_ref *,
 	unsigned n, const struct graph *, const struct wire_graph_run *,
 	struct err *);

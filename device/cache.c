@@ -142,8 +142,8 @@ void cache_detach(struct cache *c, const struct mapping *m)
 	c->buffer[m->slot] = NULL;
 }
 
-/* Find the buffer that contains all of [addr, addr + len); *offset becomes the
- * offset of addr in the buffer. */
+/* Find the buffer that contains all of [addr, addr + len), and set *offset to
+ * the offset of addr in the buffer. Returns NULL if there is none. */
 static struct coherence_buffer *find(
 	const struct cache *c, uint32_t addr, size_t len, uint64_t *offset)
 {
@@ -252,8 +252,8 @@ void cache_operator(struct cache *c, const char *name, int layer)
 
 /* ---- DMA --------------------------------------------------------------- */
 
-/* Read `len` bytes at `addr`: below EXTENDED_BASE from the window, else from
- * the extended region. */
+/* Read `len` bytes at `addr`, which is in the window if it is below
+ * EXTENDED_BASE, else in the extended region. */
 static const void *read_by_dma(
 	struct cache *c, uint64_t addr, size_t len, void *tcm)
 {
@@ -299,7 +299,7 @@ static const void *read_by_dma(
 	return tcm;
 }
 
-/* At level off nothing is copied, so no copy is traced. */
+/* At level off a read of the window copies nothing, so it is not traced. */
 const void *dma_read(struct cache *c, uint64_t addr, size_t len, void *tcm)
 {
 	struct device_trace *t = c->config.trace;

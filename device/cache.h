@@ -63,12 +63,14 @@ struct window;
 struct wire_brackets;
 
 struct cache_config {
-	struct coherence_config coherence; /* its hooks are not used */
-	struct fault *fault;               /* borrowed */
+	/* the member `hooks` is not used: the cache sets its own hooks */
+	struct coherence_config coherence;
+	struct fault *fault; /* faults to inject; borrowed */
 	/* Used at level check: the table of the host's open brackets (accesses
 	 * of the CPU in progress). Borrowed; NULL if there is no table. */
 	const struct wire_brackets *brackets;
-	struct device_trace *trace; /* borrowed; NULL: none */
+	/* trace of the device; borrowed; NULL: none */
+	struct device_trace *trace;
 	/* The extended region; borrowed. NULL: DMA reaches only the window. */
 	const struct extended *extended;
 };
@@ -76,12 +78,12 @@ struct cache_config {
 /* The window is borrowed: it must exist until cache_close. */
 int cache_open(struct cache **out, const struct cache_config *,
 	const struct window *, struct err *);
-/* Before this call, every mapping must have been detached. */
+/* Before this call, cache_detach must have been called for every mapping. */
 void cache_close(struct cache *);
 
-/* Set the cost of maintenance on the phone, for reports of needless calls:
- * bytes per second of a call for a range, and seconds of a call for the whole
- * cache. */
+/* Set the cost of cache maintenance on the phone, from which reports of
+ * needless calls compute a time: bytes per second of a call for a range, and
+ * seconds of a call for the whole cache. */
 void cache_price_maintenance(
 	struct cache *, double bytes_per_s, double whole_s);
 
@@ -95,8 +97,9 @@ int cache_attach(struct cache *, const struct mapping *, struct err *);
 void cache_detach(struct cache *, const struct mapping *);
 
 /* Call cache_begin before and cache_end after each request. cache_end sets the
- * fields of *counters that belong to the cache, and writes the first violation
- * of the request to `text` (`size` bytes), or "" if there was none. */
+ * fields of *counters that belong to the cache, and writes to `text` (`size`
+ * bytes) the report of the request's first violation of the coherence rules, or
+ * "" if there was none. */
 void cache_begin(struct cache *, uint32_t seq);
 void cache_end(struct cache *, struct wire_counters *counters, char *text,
 	size_t size);
@@ -105,7 +108,7 @@ void cache_end(struct cache *, struct wire_counters *counters, char *text,
  * string literal; `layer` is -1 if the operator belongs to no layer. */
 void cache_operator(struct cache *, const char *name, int layer);
 
-/* The number of violations of all requests so far. */
+/* The number of violations of the coherence rules in all requests so far. */
 uint64_t cache_violations(const struct cache *);
 
 /* Returns 0 if view_read and view_write accept [addr, addr + len), else a
@@ -117,15 +120,15 @@ const void *view_read(struct cache *, uint32_t addr, size_t len);
 void *view_write(struct cache *, uint32_t addr, size_t len);
 
 /* Invalidate bytes that the CPU wrote in bracket (access) number `cpu_seq`, in
- * the function with number `by` (ipc/brackets.h; 0 if unknown). With two levels
- * of cache, this call only records the write; the caller then drops the lines
- * by cache_flush_all. */
+ * the host's function with number `by` (ipc/brackets.h; 0 if unknown). With two
+ * levels of cache, this call only records the write; the caller then drops the
+ * lines by cache_flush_all. */
 void cache_invalidate(struct cache *, uint32_t addr, size_t len,
 	uint32_t cpu_seq, unsigned by);
 void cache_clean(struct cache *, uint32_t addr, size_t len);
 /* Calls for the whole cache, which reach both levels: cache_clean_all writes
- * back all dirty lines; cache_flush_all does so too and then drops all
- * lines. */
+ * back all dirty lines; cache_flush_all writes back all dirty lines and then
+ * drops all lines. */
 void cache_clean_all(struct cache *);
 void cache_flush_all(struct cache *);
 
@@ -138,8 +141,8 @@ void cache_flush_all(struct cache *);
  */
 const void *dma_read(struct cache *, uint64_t addr, size_t len, void *tcm);
 
-/* Number of bytes that dma_read read in this request: in all, and from the
- * extended region. */
+/* Numbers of bytes that dma_read read in this request: all bytes, and those
+ * from the extended region. */
 struct cache_dma {
 	uint64_t bytes, extended;
 };

@@ -40,8 +40,8 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
 	switch (op->kind) {
 	case OP_RMSNORM:
 	case OP_HEAD_NORM:
-	/* The factor of a shared expert costs as much as a norm: a sum of
-	 * products, then a product for each value. */
+	/* OP_FACTOR (of a shared expert) costs as much as a norm: both compute
+	 * a sum of products, then one product for each value. */
 	case OP_FACTOR:
 		ret = price_rows(soc, PRICE_NORM, padded, op->n, &p);
 		break;
@@ -54,7 +54,7 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t padded,
 	case OP_ROPE:
 		ret = price_rows(soc, PRICE_ROPE, padded, op->n, &p);
 		break;
-	case OP_KV_WRITE: /* 2 * n: both K and V are written */
+	case OP_KV_WRITE: /* 2 * n values: n of K and n of V */
 		ret = price_rows(
 			soc, PRICE_KV_WRITE, padded, 2 * (uint64_t)op->n, &p);
 		break;
@@ -142,8 +142,8 @@ void cost_rings(const struct packet *p, bool priced, bool two_levels,
 	struct wire_done *done)
 {
 	struct wire_counters *sum = &done->counters;
-	/* The zero bytes at the end of a completion are not sent, so they are
-	 * not counted. */
+	/* The zero bytes at the end of a completion are not sent, so their
+	 * cache lines are not counted. */
 	size_t sent = priced ? offsetof(struct wire_done, text)
 			     : offsetof(struct wire_done, price);
 

@@ -24,8 +24,8 @@ struct soc;
 struct wire_done;
 
 /* Compute the cost of attention in one layer of a run. `apart` means that rows
- * do not share reads of keys and values. `room` is scratch memory for 2 pieces
- * for each row. */
+ * do not share reads of keys and values. `room` is scratch memory for two
+ * pieces for each row of the run. */
 void cost_attention(const struct soc *, const struct graph *,
 	const struct rowset *, bool apart, struct visibility_piece *room,
 	struct price *out);
@@ -38,19 +38,20 @@ void cost_op(const struct soc *, const struct graph *, uint32_t padded,
 	struct price *sum);
 
 /* Add the extra cost of a run whose weights lie in the extended region (memory
- * that only DMA can read), from which the weight vectors must be read by DMA
- * too. (Weight matrices are always read by DMA.) */
+ * that only DMA can read): DMA must read the weight vectors (norms, biases)
+ * too. Weight matrices are always read by DMA. */
 void cost_extended(const struct soc *, const struct graph *, struct price *sum);
 
 /* Add the cost of the request that *done completes: its round trip and its
- * cache maintenance. A call for the whole cache costs as much as a call for a
- * range of as many bytes as the L2 has. */
+ * cache maintenance. A maintenance call for the whole cache costs as much as a
+ * call for a range of the size of the L2 cache. */
 void cost_request(
 	const struct soc *, const struct wire_done *done, struct price *sum);
 
-/* Add the cache maintenance of the rings for request *p (--coherence-ctrl) to
- * the counters of its completion. The completion is counted as if it had no
- * text. `priced` means that the completion contains a cost. */
+/* Add to the counters of *done, the completion of request *p, the cache
+ * maintenance that the rings need for this request (--coherence-ctrl). The
+ * completion is counted with its cost if `priced` is set, and always without
+ * its text. */
 void cost_rings(const struct packet *p, bool priced, bool two_levels,
 	struct wire_done *done);
 

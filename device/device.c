@@ -160,8 +160,8 @@ static int do_soc(struct device *d, const struct packet *p, struct err *e)
 
 static const struct {
 	const char *name;
-	/* size of the message in bytes; 0: the size varies and is checked
-	 * elsewhere */
+	/* size of the message in bytes; 0: the size varies, and the function
+	 * that handles the message checks it */
 	size_t bytes;
 } op_info[WIRE_OP_COUNT] = {
 	[WIRE_NOP] = { "nop", sizeof(struct wire_simple) },
@@ -279,7 +279,8 @@ bool device_dispatch(
 	memcpy(&done->op, p->msg, sizeof(done->op));
 	/* A no-op measures the round trip. The device answers without using the
 	 * cache, because a no-op accesses no memory, and without reading the
-	 * clock, because that would double the time. */
+	 * clock, because reading the clock would double the time of the round
+	 * trip. */
 	if (done->op == WIRE_NOP && !p->n_refs &&
 		p->len == sizeof(struct wire_simple))
 		return true;
@@ -296,7 +297,8 @@ bool device_dispatch(
 	if (d->config.cached_rings)
 		cost_rings(p, d->exec.soc != NULL, cache_two_levels(d->cache),
 			done);
-	/* the cost is computed from the counters, so the counters come first */
+	/* the cost is computed from the cache's counters in done->counters,
+	 * which are complete now */
 	if (d->exec.soc) {
 		cost_request(d->exec.soc, done, &d->exec.price);
 		memcpy(done->price, &d->exec.price, sizeof(done->price));

@@ -28,20 +28,25 @@ struct err;
 struct fault;
 
 struct device_config {
-	struct coherence_config coherence; /* its hooks are not used */
-	/* true: requests also count the cache maintenance of the rings */
+	/* the member `hooks` is not used: the cache sets its own hooks */
+	struct coherence_config coherence;
+	/* true: the counters and the cost of a request include the cache
+	 * maintenance that the rings need for the request */
 	bool cached_rings;
 	/* number of workers; 0: one per CPU; at most EXEC_MAX_THREADS */
 	uint32_t threads;
-	uint32_t va_slots; /* 0: DEVICE_VA_SLOTS */
-	uint64_t va_window;
+	/* number of mapping slots of the address window; 0: DEVICE_VA_SLOTS */
+	uint32_t va_slots;
+	uint64_t va_window; /* size of the address window in bytes */
 	/* bytes of the extended region (memory that only DMA reads); 0: no such
 	 * region */
 	uint64_t va_extended;
-	uint32_t va_defer; /* `defer` of struct window */
+	/* number of map requests by which an unmap is deferred (`defer` of
+	 * struct window) */
+	uint32_t va_defer;
 	/* minimum time of a map or unmap request, in us */
 	uint32_t va_map_us;
-	struct fault *fault; /* borrowed */
+	struct fault *fault; /* faults to inject; borrowed */
 	/* table of the host's open brackets (CPU accesses); NULL: none */
 	const struct wire_brackets *brackets;
 	struct wire_trace *trace; /* ring for trace events; NULL: none */
@@ -57,7 +62,8 @@ int device_open(
 void device_close(struct device *);
 
 /* Detach all mappings from the cache, after the last request. Lines that are
- * still dirty are lost; device_violations counts them from then on. */
+ * still dirty are lost; device_violations counts these lost lines from then on.
+ */
 void device_detach(struct device *);
 
 /*
@@ -82,8 +88,8 @@ bool device_dispatch(
 bool device_loaded(
 	struct device *, bool wait, uint32_t *seq, struct wire_done *done);
 
-/* The number of graph loads whose completion device_loaded has not returned
- * yet. */
+/* The number of started graph loads whose completion device_loaded has not
+ * returned yet. */
 unsigned device_loading(const struct device *);
 
 /* Set the fields of the welcome message that describe the device: threads, TCM

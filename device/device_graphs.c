@@ -22,13 +22,14 @@
  * thread that runs requests takes back the finished load. */
 struct load {
 	uint32_t graph, seq;
-	void *msg; /* [len] a checked WIRE_GRAPH_LOAD, owned */
+	/* [len] a copy of the checked WIRE_GRAPH_LOAD message; owned */
+	void *msg;
 	size_t len;
 	unsigned threads;
 	uint32_t weights_bytes; /* bytes of the graph's weights */
 	size_t plan_bytes;
-	/* bytes of scratch to allocate; 0: the existing scratch is large
-	 * enough */
+	/* bytes of the scratch arena to allocate; 0: the existing arena is
+	 * large enough */
 	size_t arena_bytes;
 	/* The results of the load. A result is NULL before it is allocated, and
 	 * if there is no memory for it. */
@@ -168,8 +169,9 @@ static void report_held(const struct device *d, struct wire_done *done)
 	done->arg[WIRE_GRAPHS_MOST_KIB] = in_kib(d->most_held_bytes);
 }
 
-/* Find the slot of graph `id`. Returns NULL if the id is invalid or the graph
- * is still loading. */
+/* Find the entry of graph `id`. Returns NULL if the id is invalid or the graph
+ * is still loading. The graph may not exist. `what` is the operation, for the
+ * error message. */
 static struct graph_slot *find_graph(
 	struct device *d, const char *what, uint32_t id, struct err *e)
 {

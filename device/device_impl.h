@@ -21,14 +21,17 @@ struct loader;
 struct workers;
 
 struct shared { /* a buffer that the host shared */
-	int fd; /* -1: no buffer was shared, or the buffer is unusable */
+	/* descriptor of the buffer's memfd; -1: no buffer was shared, or the
+	 * buffer is unusable */
+	int fd;
 	struct wire_share share;
 	char *why; /* why the buffer is unusable; NULL if it is usable */
 };
 
 struct graph_slot {
 	bool loading;
-	struct graph *graph; /* NULL: free, or loading */
+	/* NULL: the entry is free, or its graph is still loading */
+	struct graph *graph;
 };
 
 struct device {
@@ -44,16 +47,17 @@ struct device {
 	struct soc soc;
 	struct loader *loader;
 	unsigned loading;
-	/* Number of graphs that are loaded or loading, and its maximum so far.
-	 */
+	/* Number of graphs that are loaded or loading, and the maximum of this
+	 * number so far. */
 	uint32_t held, most_held;
 	/* bytes of the weights of the graphs that are loaded or loading, and
-	 * the maximum so far */
+	 * the maximum of this number so far */
 	uint64_t held_bytes, most_held_bytes;
-	/* bytes of memory that the graph structs take, including graphs that
-	 * are loading */
+	/* bytes of memory that the graph structs take, including the structs of
+	 * graphs that are loading */
 	size_t plans_bytes;
-	/* bytes of scratch that will be needed when all loads have finished */
+	/* bytes of the scratch arena that the graphs need when all loads have
+	 * finished */
 	size_t arena_planned;
 	struct shared shared[WIRE_MAX_BUFFERS];
 	struct graph_slot graph[WIRE_MAX_GRAPHS];

@@ -106,8 +106,8 @@ static void take_time(const struct device *d, uint64_t began)
 	}
 }
 
-/* Report the free space of the window or the extended region, counted in units
- * of `unit` bytes because a number of bytes may exceed 32 bits. */
+/* Report the free space of the window or of the extended region in units of
+ * `unit` bytes, because the number of bytes may exceed 32 bits. */
 static void report_space(
 	const struct window_space *space, unsigned unit, struct wire_done *done)
 {
@@ -135,8 +135,9 @@ int device_map(struct device *d, const struct packet *p, struct wire_done *done,
 		return ret;
 	s = &d->shared[map.buffer];
 	if (map.where == WIRE_IN_EXTENDED) {
-		/* Finish the current coherence report now: the report may point
-		 * at a name in an array whose elements extended_map shifts. */
+		/* Finish the current coherence report now: it may point at a
+		 * buffer's name in the array of the extended region, and
+		 * extended_map shifts the elements of this array. */
 		cache_operator(d->cache, "map", -1);
 		ret = extended_map(
 			&d->extended, &s->share, s->fd, &at, &space, e);

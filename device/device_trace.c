@@ -29,8 +29,8 @@ void device_trace_ended(struct device_trace *t, enum wire_trace_kind kind,
 			t, 0, depth, kind, name, begin, clock_ns(), a, b, c);
 }
 
-/* Workers may call this function in another order than that in which they read
- * the clock, so keep the earliest begin and the latest end. */
+/* The calls of several workers may come in any order, so keep the earliest
+ * begin and the latest end of all copies. */
 void device_trace_copied(struct device_trace *t, uint64_t begin, uint64_t end)
 {
 	uint64_t first =
@@ -55,8 +55,8 @@ uint64_t device_trace_operator(struct device_trace *t, const char *name,
 {
 	uint64_t end = clock_ns(), above = (uint64_t)(layer + 1), copied = 0;
 
-	/* Add the total time of the copies. There are no copies if everything
-	 * was read in place. */
+	/* If DMA copied data for this operator, record one event for all
+	 * copies. Data that is read in place is not copied. */
 	if (atomic_load_explicit(&t->copy_began, memory_order_relaxed)) {
 		uint64_t began = atomic_exchange_explicit(
 			&t->copy_began, 0, memory_order_relaxed);

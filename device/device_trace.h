@@ -24,7 +24,8 @@ struct device_trace_share {
 
 struct device_trace {
 	struct trace_ring ring;
-	unsigned workers; /* number of threads that share an operator */
+	/* number of threads that compute an operator together */
+	unsigned workers;
 	/* The DMA copies of the current operator: their total time, the time
 	 * when the first copy began (0: no copy), and the time when the latest
 	 * copy so far ended. */

@@ -146,8 +146,8 @@ static void write_outputs(const struct run *r, const struct binding *b)
 	}
 }
 
-/* Check that the scratch arena has the results of the layer's previous part:
- * any other run in between would have overwritten these results. */
+/* Check that the scratch arena has the results of the layer's previous part,
+ * which a run of another graph in between would have overwritten. */
 static int check_continues(struct exec_left *left, const struct graph *g,
 	const struct wire_graph_run *wire, struct err *e)
 {
@@ -187,8 +187,8 @@ static void run_ops(struct run *r, unsigned from, unsigned end, uint32_t padded)
 
 			/* Without a phone's profile, an operator begins when
 			 * the previous operator ends, so the clock need not be
-			 * read again. With a profile, the cost model runs in
-			 * between. */
+			 * read again. With a profile, the cost model runs
+			 * between two operators. */
 			if (x->soc)
 				r->began = clock_ns();
 			run_op(r);
@@ -204,8 +204,9 @@ static void run_ops(struct run *r, unsigned from, unsigned end, uint32_t padded)
 	}
 }
 
-/* Run the graph of an expert for each expert of the run. A graph on a phone
- * computes whole tiles of rows, so the cost is computed for the padded rows. */
+/* Run the graph of an expert once for each expert of the run. On a phone the
+ * graph would compute whole tiles of 32 rows, so the cost is computed for the
+ * padded number of rows. */
 static void run_experts(
 	struct run *r, const struct binding *b, const struct wire_graph_run *w)
 {
@@ -249,7 +250,7 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 		.began = device_trace_now(x->trace),
 	};
 	const struct wire_model *m = &g->model;
-	/* bytes of the keys and values of one head in a slot */
+	/* bytes of the key and the value of one KV head in a slot */
 	uint64_t slot = 2 * m->head_dim * wire_kv_elt(m->precision);
 	bool more = wire->flags & WIRE_RUN_MORE;
 	bool expert = graph_is_expert(g);
@@ -272,9 +273,9 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 	if (r.idle && graph_out(g) != g->at.x)
 		memset(run_place(&r, graph_out(g)), 0,
 			graph_out_bytes(g, wire->rows));
-	/* The estimate of the work, one multiply-add for each row and byte of
-	 * weights, is low: a byte of weights needs one or two multiply-adds for
-	 * each row. */
+	/* Wake the workers if the work is worth it. The estimate of the work,
+	 * one multiply-add for each row and byte of weights, is low: a byte of
+	 * weights needs one or two for each row. */
 	if (!r.idle)
 		workers_burst(x->workers,
 			(uint64_t)g->weights_bytes *

@@ -19,7 +19,7 @@
 
 #define EXEC_TCM_BYTES (8u << 20)
 /* with more threads, a worker's share of the TCM would be too small for a row
- */
+ * of weights */
 #define EXEC_MAX_THREADS 32
 #define EXEC_EXP2_BYTES  (KERN_EXP2_ENTRIES * sizeof(uint16_t))
 
@@ -31,8 +31,8 @@ struct kern;
 struct soc;
 struct workers;
 
-/* For a layer that runs in parts: where the previous part ended. The next run
- * must continue there or begin another layer. */
+/* For a layer that runs in parts (struct wire_part): where the previous part
+ * ended. The next run must continue there or begin another layer. */
 struct exec_left {
 	bool any; /* true: a layer is only partly computed */
 	uint32_t first_layer, graph_rows, rows;
@@ -45,22 +45,24 @@ struct exec_left {
 };
 
 struct exec {
-	/* kernels in use; kern, workers and cache are borrowed */
+	/* kernels (compute functions) in use; kern, workers and cache are
+	 * borrowed */
 	const struct kern *kern;
 	struct workers *workers;
 	struct cache *cache;
 	void (*beat)(void *arg); /* called on any thread to report progress */
 	void *beat_arg;
-	uint8_t *tcm; /* [threads] shares of `slice` bytes */
+	uint8_t *tcm; /* the TCM: [threads] shares of `slice` bytes */
 	size_t slice;
 	struct device_trace *trace; /* borrowed; NULL: none */
 	const struct soc *soc;      /* the phone's profile; NULL: none */
 	struct price price;         /* cost of the request so far */
-	/* kern_exp2_table, in the TCM after the workers' shares */
+	/* the table of kern_exp2_table, in the TCM after the workers' shares */
 	uint16_t *exp2;
 	uint8_t *arena; /* scratch memory for the graph that runs */
 	size_t arena_bytes;
-	/* the part of a layer whose results are in the arena */
+	/* where the last part of a layer ended; the arena has the results of
+	 * this part */
 	struct exec_left left;
 };
 
@@ -72,10 +74,10 @@ void exec_release(struct exec *);
 /* The TCM bytes of each worker if `threads` workers share the TCM. */
 size_t exec_slice(unsigned threads);
 
-/* Pass the ownership of `arena`, memory from hugemem_alloc, to the struct exec.
- * If the new memory is larger than the old arena (scratch memory), it replaces
- * the old arena, which is freed; otherwise the new memory is freed. NULL is
- * allowed. */
+/* Give `arena`, memory from hugemem_alloc, to the struct exec, which then owns
+ * it. If the new memory is larger than the old arena (scratch memory), it
+ * replaces the old arena, which is freed; otherwise the new memory is freed.
+ * NULL is allowed. */
 void exec_arena_take(struct exec *, void *arena, size_t bytes);
 
 /*
@@ -84,8 +86,8 @@ void exec_arena_take(struct exec *, void *arena, size_t bytes);
  * invalidated. On success, hidden states and KV have been cleaned. Returns
  * -EINVAL if `g` is a part of a layer but not the part that follows the
  * previous run. Sets the arguments of *done (enum wire_run_arg) and the counter
- * of saturated activations in *done. If there is a phone's profile, the costs
- * of the operators are added to x->price.
+ * of saturated activations in *done. If there is a phone's profile, adds the
+ * costs of the operators to the member `price`.
  */
 int exec_run(struct exec *, const struct graph *g, const struct binding *,
 	const struct wire_graph_run *, struct wire_done *done, struct err *);

@@ -48,8 +48,8 @@ static void count_saturated(struct run *r, size_t beyond)
 			&r->saturated, (uint32_t)beyond, memory_order_relaxed);
 }
 
-/* Round an output to fp16 if the operator that reads the output expects fp16.
- */
+/* Round n values of an operator's output to fp16 if the operator that reads the
+ * output expects fp16. */
 static void round_output(struct run *r, float *x, size_t n)
 {
 	if (r->op->round && r->g->model.precision != WIRE_F32)
@@ -70,7 +70,7 @@ static void timed_part(void *arg, unsigned part, unsigned thread)
 }
 
 /* Run `fn` for every part: on all workers if `work` (in multiply-adds) takes
- * longer than waking them, else on this thread. */
+ * longer than waking the workers, else on this thread. */
 static void spread(struct run *r, uint64_t work,
 	void (*fn)(void *, unsigned, unsigned), unsigned parts)
 {
@@ -217,8 +217,8 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 	uint32_t n = multiply(r, part, thread, out_row(r, 0) + from, op->n);
 	const float *bias = NULL;
 
-	/* the TCM (on-chip memory) is free for the bias: the product no longer
-	 * needs the weights */
+	/* copy the bias over the weights in the TCM (on-chip memory), which the
+	 * product no longer needs */
 	if (op->bias.rows)
 		bias = dma_read(r->x->cache,
 			r->weights + op->bias.offset + from * 4, n * 4,
@@ -301,9 +301,10 @@ static void kv_write(struct run *r)
 }
 
 /*
- * The rows of one kernel call. slot[] has the slots of the request's own rows
- * to which these rows attend, at most WIRE_MAX_ROWS for each row. slot[] is
- * large enough, for example, for 32 rows that each attend to 256 rows.
+ * The rows of one call of attend_rows. slot[] has, for each of these rows, the
+ * KV slots of those rows of the same request to which the row attends, at most
+ * WIRE_MAX_ROWS slots. For example, slot[] has room for 32 rows that attend to
+ * 256 rows each.
  */
 struct row_batch {
 	struct kern_query query[KERN_ATTEND_ROWS];
@@ -311,8 +312,9 @@ struct row_batch {
 };
 
 /* Compute the attention of the query heads that share one KV head
- * (grouped-query attention), for as many of the rows order[at] to order[end -
- * 1] as fit one kernel call. Returns the number of these rows, at least 1. */
+ * (grouped-query attention), for the rows order[at] to order[end - 1], or for
+ * the first of them that fit into one kernel call. Returns the number of rows
+ * computed, at least 1. */
 static uint32_t attend_batch(struct run *r, uint32_t at, uint32_t end,
 	uint32_t kv_head, unsigned thread)
 {
@@ -370,7 +372,7 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 
 /* Call view_read for all KV slots to which at least one row attends, so that
  * the emulated cache loads their lines. Returns the address of slot 0, even if
- * slot 0 is not among them. */
+ * no row attends to slot 0. */
 static const uint8_t *view_slots(const struct run *r, unsigned which)
 {
 	uint32_t addr = run_kv_addr(r, r->op->layer, which);
@@ -411,8 +413,8 @@ static void attend(struct run *r)
 
 /* ---- the likeliest outputs --------------------------------------------- */
 
-/* The likeliest outputs (tokens) that the thread has found for a row so far.
- * Until all outputs are known, `probability` holds the logit. */
+/* The list of the likeliest outputs (tokens) that the thread has found for a
+ * row so far. While blocks are computed, `probability` holds the logit. */
 static struct wire_likely *likely_of(
 	const struct run *r, unsigned thread, uint32_t row)
 {
@@ -450,8 +452,8 @@ static void keep_likely(struct wire_likely *best, uint32_t n,
 	}
 }
 
-/* Compute one block of outputs (struct graph_sum), and keep the likeliest
- * outputs of each row. */
+/* Compute one block of outputs (struct graph_sum) for all rows, and add large
+ * logits to the thread's lists of likeliest outputs. */
 static void likely_part(void *arg, unsigned block, unsigned thread)
 {
 	struct run *r = arg;
@@ -469,8 +471,8 @@ static void likely_part(void *arg, unsigned block, unsigned thread)
 		*sum_of(r, block, row) = (struct graph_sum){ most,
 			(float)softmax_piece(y, n, most, 1) };
 		/* Skip a block whose largest logit is smaller than all logits
-		 * in this thread's list for the row. Most blocks are skipped as
-		 * soon as the list contains n large logits. */
+		 * in this thread's list for the row. Once the list is full of
+		 * large logits, most blocks are skipped. */
 		if (most >= likely_of(r, thread, row)[r->op->n - 1].probability)
 			keep_likely(likely_of(r, thread, row), r->op->n, y, n,
 				block * width);
@@ -535,8 +537,8 @@ static void likely(struct run *r)
 
 void run_op(struct run *r)
 {
-	/* Operators whose parallel sections have one part for each row, without
-	 * padding rows. */
+	/* The functions that compute one row of an operator. They are called
+	 * for each row of the run, but not for padding rows. */
 	static void (*const of_row[])(void *, unsigned, unsigned) = {
 		[OP_RMSNORM] = rmsnorm_row,
 		[OP_HEAD_NORM] = head_norm_row,

@@ -30,35 +30,38 @@ struct run {
 	struct picks picks;
 	const uint32_t *expert_row;
 	uint32_t expert_slot;
-	/* address of the graph's weights, which only dma_read accepts */
+	/* address of the graph's weights; only dma_read accepts such an address
+	 */
 	uint64_t weights;
-	uint32_t kv;
+	uint32_t kv; /* device address of the KV cache */
 	/* the weight vector in TCM (on-chip memory), for OP_RMSNORM,
 	 * OP_HEAD_NORM and OP_FACTOR */
 	const float *vector;
 	/* For OP_MATMUL: a unit is one row of weights or one strip of tiles (32
-	 * rows); a unit has `unit` outputs and `unit_bytes` bytes. A part,
-	 * which a worker computes at a time, has `piece` units. */
+	 * rows); a unit has `unit` outputs and `unit_bytes` bytes. A worker
+	 * computes one part at a time; a part has `piece` units. */
 	uint32_t unit, piece;
 	size_t unit_bytes;
 	/* For OP_ATTEND: k and v are the addresses of slot 0 of the layer's
 	 * keys and values; `together` is the number of rows in a part. */
 	const uint8_t *k, *v;
 	uint32_t together;
-	/* cost of attention in one layer, if there is a phone's profile */
+	/* cost of attention in one layer; set if there is a phone's profile */
 	struct price attention;
 	/* the function of the current parallel section */
 	void (*fn)(void *run, unsigned part, unsigned thread);
 	/* time when the current operator began, for the trace */
 	uint64_t began;
-	bool idle;  /* WIRE_RUN_IDLE */
-	bool apart; /* true: rows do not share reads of cache slots */
-	/* number of cache slots that attention read, summed over KV heads */
+	bool idle; /* true: compute nothing (WIRE_RUN_IDLE) */
+	/* true: rows do not share reads of KV slots (WIRE_RUN_APART) */
+	bool apart;
+	/* number of KV slots that attention read, summed over KV heads */
 	_Atomic uint64_t read;
 	_Atomic uint32_t saturated;
 };
 
-/* The address in the scratch arena for an offset of the graph's layout. */
+/* Turn an offset of struct graph_layout into an address in the scratch arena.
+ */
 static inline float *run_place(const struct run *r, size_t at)
 {
 	return (float *)(void *)(r->x->arena + at);
@@ -73,8 +76,8 @@ static inline const float *run_vector(const struct run *r, struct wire_tensor t)
 		t.cols * sizeof(float), r->x->tcm);
 }
 
-/* Device address of the keys (which = 0) or the values (which = 1) of one of
- * the graph's layers. */
+/* Device address of the keys (which = 0) or the values (which = 1) of layer
+ * number `layer` within the graph. */
 static inline uint32_t run_kv_addr(
 	const struct run *r, uint32_t layer, unsigned which)
 {
@@ -84,7 +87,8 @@ static inline uint32_t run_kv_addr(
 	return r->kv + (uint32_t)(part * m->kv_slots * m->kv_stride);
 }
 
-/* Run r->op to its end. */
+/* Run operator r->op for all rows of the run; returns when all workers are
+ * done. */
 void run_op(struct run *);
 
 #endif

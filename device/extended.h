@@ -31,15 +31,17 @@ struct window_space;
 struct extent {
 	struct wire_share share;
 	uint64_t at;   /* offset in the region */
-	uint64_t span; /* bytes, rounded up to pages */
+	uint64_t span; /* size of the buffer, rounded up to pages */
 	int fd;        /* the buffer's memfd, owned by the extent */
 };
 
 struct extended {
-	/* size of the region, 0 if the phone has none; size of a page */
+	/* `bytes`: size of the region, 0 if the phone has no such region;
+	 * `page`: size of a page */
 	uint64_t bytes, page;
 	unsigned used;
-	struct extent order[WIRE_MAX_BUFFERS]; /* [used] sorted by offset */
+	/* [used] the buffers in the region, sorted by offset */
+	struct extent order[WIRE_MAX_BUFFERS];
 };
 
 void extended_init(struct extended *, uint64_t bytes);
@@ -49,7 +51,7 @@ void extended_release(struct extended *);
  * Place a buffer in the region. `fd` still belongs to the caller. Returns 0
  * with *at; -ENOSPC if no hole is large enough; -ENOTSUP if there is no region;
  * or another negative errno. If there is a region, *space is set, except for
- * the numbers of slots.
+ * its numbers of mapping slots.
  */
 int extended_map(struct extended *, const struct wire_share *, int fd,
 	uint64_t *at, struct window_space *space, struct err *);
@@ -68,7 +70,7 @@ const struct extent *extended_find(
 const struct extent *extended_holds(
 	const struct extended *, uint32_t buffer, uint32_t generation);
 
-/* Copy bytes [from, from + len) of the buffer. */
+/* Copy bytes [from, from + len) of the extent's buffer to `to`. */
 void extended_read(const struct extent *, uint64_t from, size_t len, void *to);
 
 #endif

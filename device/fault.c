@@ -56,9 +56,10 @@ void fault_start_next(struct fault *f)
 	fault_start(f);
 }
 
-/* Whether only faults at the start of a device (start#N) apply, because this
- * device replaces a lost one. The counts of a replacement start from 0, so
- * without this rule other faults would be triggered again. */
+/* Whether only the plan's events start#N (faults at the N-th start of a device)
+ * apply, because this device replaces a lost one. A replacement counts requests
+ * and calls from 0, so without this rule all other events would be triggered
+ * again. */
 static bool only_starts(const struct fault *f)
 {
 	return f->life > 1 && !f->continues;
@@ -84,8 +85,8 @@ bool fault_drops(struct fault *f, enum coherence_call call, const char *buffer)
 		if (ev->verb != drop[call] || only_starts(f))
 			continue;
 		if (*ev->buffer && strcmp(ev->buffer, buffer)) {
-			/* remember the buffer for the message about a call that
-			 * never occurred */
+			/* remember the buffer's name, for the message that no
+			 * call occurred for the buffer of an event */
 			while (b < f->n_buffers &&
 				(f->buffer[b].call != call ||
 					strcmp(f->buffer[b].name, buffer)))
@@ -108,7 +109,8 @@ bool fault_drops(struct fault *f, enum coherence_call call, const char *buffer)
 bool fault_request(struct fault *f, uint32_t op, uint32_t seq)
 {
 	struct fault_answer a = { 0 };
-	bool answers = false; /* true: a fault concerns the completion */
+	/* true: a fault is to be injected when the completion is sent */
+	bool answers = false;
 
 	if (!f->plan.n || only_starts(f))
 		return false;
@@ -198,7 +200,8 @@ static bool is_drop(const struct fault_event *ev)
 	return ev->verb >= FAULT_DROP_INVALIDATE && ev->verb <= FAULT_DROP_WAIT;
 }
 
-/* On a replacement device, report only faults at later starts (start#N). */
+/* On a replacement device, report only those events start#N whose start has not
+ * come yet. */
 bool fault_unfired(
 	const struct fault *f, char *buf, size_t size, struct strbuf *why)
 {

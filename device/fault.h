@@ -6,9 +6,10 @@
  *
  * Each device process has a number, `life`, from 1; a host that replaces a lost
  * device process passes the number to the new process. Events other than
- * start#N apply to the first device only. A listening device serves each host
- * in a separate process. These processes share one plan in memory, and each
- * process continues the counts of the previous process.
+ * start#N (the N-th start of a device) apply to the first device only. A
+ * listening device serves each host in a separate process. These processes
+ * share one plan in memory, and each process continues the counts of the
+ * previous process.
  *
  * Only the thread of the run loop may call the functions, except for
  * fault_inside and fault_drops, which any thread may call.
@@ -34,26 +35,28 @@ struct fault_answer {
 	uint32_t late_ms;
 	bool wrong_seq;
 	struct channel_spoil spoil;
-	bool die, hang; /* after the completion was sent */
+	bool die, hang; /* true: die or hang after sending the completion */
 };
 
-/* largest number of pending completions with faults */
+/* largest number of requests whose completion will be sent with faults */
 #define FAULT_PENDING 16
-/* largest number of buffer names that a message lists */
+/* largest number of buffer names that the message about a fault lists */
 #define FAULT_BUFFERS 16
 
 struct fault {
 	struct fault_plan plan;
 	/* number of this device, from 1; each replacement adds 1 */
 	unsigned life;
-	/* true: this device continues the counts of the previous device */
+	/* true: this process continues the counts of the previous process,
+	 * which served another host */
 	bool continues;
 	bool fired[FAULT_PLAN_MAX];
 	/* [event] for an event that omits a cache-maintenance call: number of
 	 * such calls so far for the buffer that the event names */
 	uint64_t calls[FAULT_PLAN_MAX];
-	/* Buffers for which maintenance calls occurred. A message lists them if
-	 * no call occurred for the buffer of an event. */
+	/* Buffers for which maintenance calls occurred. If no call occurred for
+	 * the buffer that an event names, the error message lists these
+	 * buffers. */
 	struct {
 		enum coherence_call call;
 		char name[32];
@@ -74,8 +77,8 @@ struct fault {
  * only the host reads flash. */
 int fault_parse(struct fault *, const char *text, struct err *);
 
-/* Call this when the device starts: the function kills or hangs the device, or
- * returns, possibly late. */
+/* Call this when the device starts: if the plan says so, the function kills or
+ * hangs the device or returns after a delay; otherwise it returns at once. */
 void fault_start(struct fault *);
 
 /* For a listening device, call this when the device for the next host starts;
@@ -104,14 +107,14 @@ bool fault_takes_answer(struct fault *, uint32_t seq, struct fault_answer *);
  * time, by which the device may die or hang. */
 void fault_answered(const struct fault_answer *);
 
-/* Returns true if a fault of the plan was never triggered. `buf` gets the
- * fault, and the reason why the fault was not triggered is appended to *why,
- * which may be NULL. */
+/* Returns true if a fault of the plan was never triggered. The function writes
+ * this fault to `buf` as text, and appends to *why the reason why it was not
+ * triggered; `why` may be NULL. */
 bool fault_unfired(
 	const struct fault *, char *buf, size_t size, struct strbuf *why);
 
-/* Returns true if the plan has a fault that omits a maintenance call; *event is
- * this fault. */
+/* Returns true if the plan has a fault that omits a maintenance call, and
+ * writes this fault to `event` as text. */
 bool fault_plans_drop(const struct fault *, char *event, size_t size);
 
 #endif

@@ -47,9 +47,9 @@ size_t graph_plan_bytes(const struct wire_graph_load *g)
 	return sizeof(struct graph) + layers * OPS_A_LAYER * sizeof(struct op);
 }
 
-/* The number of outputs in a block of OP_LIKELY. The weights of a block fit a
- * thread's TCM (on-chip memory), whatever the number of threads, unless a
- * single strip (32 outputs) does not fit. */
+/* Returns the number of outputs (rows of *w) in a block of OP_LIKELY. With any
+ * number of threads, the weights of a block fit into a thread's share of the
+ * TCM (on-chip memory), unless a single strip (32 outputs) does not fit. */
 static uint32_t block_outputs(const struct wire_tensor *w)
 {
 	bool tiled = tile_info(w->type);
@@ -153,7 +153,7 @@ void graph_layout(const struct wire_graph_load *g,
 			&at->total, (WIRE_MAX_REFS + 1) * sizeof(uint32_t));
 		at->y = take(&at->total, picks * m->n_embd * f);
 	}
-	/* Scratch memory of a thread, enough for each kernel. */
+	/* bytes of kernel scratch for a thread: enough for any kernel */
 	at->thread_bytes = align_up(
 		max(kern_multiply_scratch(widest), attend * f), COHERENCE_LINE);
 	/* for an output graph: memory for the likeliest outputs, and for a
@@ -186,7 +186,8 @@ struct build {
 	size_t q8;
 };
 
-/* Add an operator whose input rows and output rows have n values. */
+/* Add an operator whose input rows and output rows have n values each. The
+ * caller changes the members that differ. */
 static struct op *add(struct build *b, enum op_kind kind, const char *name,
 	size_t in, size_t out, uint32_t n)
 {
@@ -225,12 +226,12 @@ static bool is_int8(const struct build *b, struct wire_tensor w)
 	return b->g->model.precision == WIRE_INT8 && kern_takes_q8(w.type);
 }
 
-/* The bit of a tensor in a set of tensors. */
+/* The bit that stands for a tensor in a set of tensors (unsigned). */
 #define BIT(tensor) (1u << (tensor))
 
-/* The output of `from` is multiplied by the matrices of the set `matrices`:
- * quantize the output for matrices that need int8 rows, and round the output
- * for all others. */
+/* The output of operator `from` will be multiplied by the matrices of the set
+ * `matrices`. Quantize the output if one of the matrices needs int8 rows, and
+ * round the output to fp16 if one of them does not. */
 static void add_operand(struct build *b, struct op *from, unsigned matrices)
 {
 	bool quantize = false;

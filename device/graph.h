@@ -34,9 +34,9 @@ enum op_kind {
 	OP_HEAD_NORM, /* for each w.cols values of `out`: out = norm(out) * w */
 	OP_ROPE,      /* rotate the heads of `out` */
 	OP_KV_WRITE,  /* write K and V of the rows to their KV slots */
-	OP_ATTEND,    /* out = attention of in */
+	OP_ATTEND,    /* out = attention of the queries `in` */
 	OP_SWIGLU,    /* out = silu(out) * in */
-	OP_QUANTIZE,  /* q8 = int8 rows of `in` */
+	OP_QUANTIZE,  /* out = the rows of `in` quantized to int8 */
 	OP_ADD,       /* out += in */
 	OP_FACTOR,    /* out *= sigmoid(in * w') */
 	OP_LIKELY,    /* out = the n likeliest outputs of in * w' */
@@ -58,7 +58,8 @@ struct op {
 	bool joins;
 	size_t in, out;
 	uint32_t n, k;
-	/* number of the output that the first row of w computes (OP_MATMUL) */
+	/* index of the output value that the first row of w computes
+	 * (OP_MATMUL) */
 	uint32_t first;
 	/* true: round outputs to fp16, unless precision is WIRE_F32 */
 	bool round;
@@ -73,20 +74,24 @@ struct op {
 /* Byte offsets of intermediate results in the scratch arena, multiples of
  * 64. */
 struct graph_layout {
-	/* copies of the host's rows, spans and masks */
+	/* copies of the rows, spans and masks that the host sends */
 	size_t row, span, mask;
-	size_t visibility, order; /* arrays of struct rowset */
-	size_t piece;             /* [2 * rows] struct visibility_piece */
-	size_t seen, written;     /* bitmaps over the KV slots */
-	size_t cos, sin;          /* [rows][n_rot / 2] */
-	size_t x;                 /* residual stream, [rows][n_embd] */
-	size_t h;                 /* [rows][n_embd] */
+	/* arrays of the same names in struct rowset */
+	size_t visibility, order;
+	/* [2 * rows] struct visibility_piece, for the cost model */
+	size_t piece;
+	size_t seen, written; /* bitmaps with one bit for each KV slot */
+	size_t cos, sin;      /* [rows][n_rot / 2] */
+	size_t x;             /* residual stream, [rows][n_embd] */
+	/* normalized rows, later outputs of matrices, [rows][n_embd] */
+	size_t h;
 	/* Each of the following results is needed only by a few launches
 	 * (groups of fused operators), so these results share bytes. */
 	size_t q, a;     /* [rows][n_head * head_dim] */
 	size_t k, v;     /* [rows][n_kv_head * head_dim] */
 	size_t gate, up; /* [rows][n_ff] or [rows][n_shared] */
-	size_t q8;       /* [rows] quantized rows of the widest operand */
+	/* [rows] quantized rows, with room for the widest input of a matrix */
+	size_t q8;
 	/* With experts: the router's products, [rows][n_expert]; the rows of
 	 * one expert, copied from `h` and from `q8`. The shared expert uses
 	 * picked_q8 too, because the routed experts still need `q8`. */
@@ -102,7 +107,8 @@ struct graph_layout {
 	 * `sum` has [blocks of outputs][rows] struct graph_sum, for the
 	 * softmax. */
 	size_t likely, likely_thread, sum;
-	size_t thread; /* [threads] kernel scratch of thread_bytes each */
+	/* [threads] scratch memory for kernels, thread_bytes for each thread */
+	size_t thread;
 	/* for OP_LIKELY: offset of [rows][block] outputs in the kernel scratch
 	 * of a thread */
 	size_t product;
@@ -116,9 +122,10 @@ struct graph {
 	struct wire_tensor rope_freq;
 	/* the part of the layer; the whole layer if the layer is not split */
 	struct wire_part part;
-	/* number of likeliest tokens; 0 if not an output graph */
+	/* output graph: number of likeliest tokens of a row; other graphs: 0 */
 	uint32_t top_k;
-	uint32_t block; /* number of outputs in a block (struct graph_sum) */
+	/* output graph: number of outputs in a block (struct graph_sum) */
+	uint32_t block;
 	struct graph_layout at;
 	uint64_t kv_bytes; /* smallest allowed size of the KV buffer */
 	size_t plan_bytes; /* bytes of this struct with its operators */
@@ -138,11 +145,11 @@ struct graph_sum {
 /* Limits of the device against which a graph is checked. */
 struct graph_limits {
 	unsigned threads;
-	/* bytes of TCM (on-chip memory) for each thread; a row of weights must
-	 * fit */
+	/* bytes of TCM (on-chip memory) for each thread; a row or strip of
+	 * weights must fit into these bytes */
 	size_t tcm_slice;
 	size_t plans_bytes; /* bytes of the graph structs that exist already */
-	size_t arena_bytes; /* bytes of scratch that exist already */
+	size_t arena_bytes; /* bytes of the scratch arena that exists already */
 };
 
 struct graph_need {

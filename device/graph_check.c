@@ -131,7 +131,8 @@ static int check_kv(const struct wire_graph_load *g, struct err *e)
 struct shape {
 	uint32_t rows, cols;
 	bool vector, optional;
-	uint32_t wide; /* a second allowed number of columns; 0: none */
+	/* a second allowed number of columns; 0: only `cols` is allowed */
+	uint32_t wide;
 };
 
 static struct shape shape_of(const struct wire_model *m, unsigned tensor)
@@ -265,8 +266,9 @@ static int check_tensor(const struct wire_tensor *t, const struct shape *s,
 		return err_set(e, EINVAL,
 			"rows %u and cols %u, must be %u and %u", t->rows,
 			t->cols, s->rows, s->cols);
-	/* Bytes that must fit a thread's TCM (on-chip memory): one row, or one
-	 * strip of tiles (32 rows). */
+	/* The bytes that must fit into a thread's share of the TCM (on-chip
+	 * memory): one row or, if the matrix is in tiles, one strip (32 rows).
+	 */
 	part = type ? dtype_row_bytes(t->type, t->cols)
 		    : tile_strip_bytes(t->type, t->cols);
 	if (!part)

@@ -10,14 +10,16 @@
 struct wire_tensor graph_tensor(const void *msg, uint32_t l, unsigned i);
 
 /* Get the description of an output graph (which predicts the likeliest tokens)
- * from a message whose length was checked; all zero for a graph of layers. */
+ * from a message whose length was checked; for a graph of layers all members of
+ * the result are 0. */
 struct wire_output graph_output(const void *msg);
 
 /* Get the part of a layer from a message whose length was checked. */
 struct wire_part graph_part(const void *msg, size_t len);
 
-/* The number of rows of a tensor that the part contains. *from is the first of
- * these rows, *rows the number of rows of the whole tensor. */
+/* Returns how many rows of a tensor the part contains. *from becomes the index
+ * of the first of these rows, and *rows the number of rows of the whole tensor.
+ */
 uint32_t graph_part_rows(const struct wire_part *, const struct wire_model *,
 	unsigned tensor, uint32_t *from, uint32_t *rows);
 

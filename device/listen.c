@@ -41,7 +41,7 @@ struct listener {
 };
 
 enum wait_result {
-	LISTEN_HOST,   /* *client has sent its hello */
+	LISTEN_HOST,   /* a host has sent a valid hello */
 	LISTEN_SIGNAL, /* the signal descriptor is readable */
 	LISTEN_OTHER,  /* other_fd of listener_wait is readable */
 };
@@ -85,7 +85,9 @@ static int listener_wait(
 
 	for (;;) {
 		uint64_t now = clock_ns(), until = l->pending[0].until_ns;
-		int ms = -1; /* wait until the oldest connection's deadline */
+		/* time until the deadline of the oldest connection; -1: there
+		 * is no connection */
+		int ms = -1;
 		int fd;
 
 		if (l->n_pending)
@@ -143,10 +145,10 @@ static int listener_wait(
 
 /* ---- one process for each host, one host at a time ----------------------- */
 
-/* What the listening process knows about the process that serves one host. */
+/* The process that serves one host, as the listening process sees it. */
 struct child {
 	pid_t pid; /* 0: no such process */
-	int life;  /* a pipe that hangs up when the process ends */
+	int life;  /* read end of a pipe that hangs up when the process ends */
 	int link;  /* link to the host; hangs up when the host has ended */
 	uint32_t host_pid;
 };

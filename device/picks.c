@@ -16,7 +16,7 @@ uint64_t picks_bytes(const struct wire_graph_run *r, const struct graph *g)
 }
 
 /* Check one pick (a choice of an expert) of row `row`. row_of[i] is the last
- * row so far that picked expert i. */
+ * checked row that picked expert i. */
 static int check_pick(const struct picks *p, const struct wire_pick *pick,
 	const struct pick_made *made, bool last, uint32_t row, uint32_t *row_of,
 	struct err *e)

@@ -22,7 +22,9 @@ struct graph;
 /* The state of a pick (a row's choice of an expert) over all runs of the
  * layer. */
 struct pick_made {
-	uint32_t slot; /* slot of the output; UINT32_MAX: not computed */
+	/* slot of the expert's output for the row; UINT32_MAX: not computed yet
+	 */
+	uint32_t slot;
 	float weight;
 };
 
@@ -36,7 +38,8 @@ struct picks {
 	struct pick_made *made; /* [rows][n_used] */
 };
 
-/* The smallest allowed size of this run's reference WIRE_REF_ROWS, in bytes. */
+/* The number of bytes that the reference WIRE_REF_ROWS of this run must have at
+ * least. */
 uint64_t picks_bytes(const struct wire_graph_run *, const struct graph *);
 
 /*

@@ -26,7 +26,8 @@ struct rowset {
 	uint64_t *mask;
 	/* [rows] the slots to which each row attends */
 	struct row_visibility *visibility;
-	/* [rows] the result of visibility_order */
+	/* [rows] the rows in the order of visibility_order: rows with common
+	 * slots are adjacent */
 	uint32_t *order;
 	/* sum over the rows of the number of slots to which a row attends */
 	uint64_t seen_slots;
@@ -37,7 +38,8 @@ struct rowset {
 	uint64_t *written;
 };
 
-/* The smallest allowed size of this run's reference WIRE_REF_ROWS, in bytes. */
+/* The number of bytes that the reference WIRE_REF_ROWS of this run must have at
+ * least. */
 uint64_t rowset_bytes(const struct wire_graph_run *);
 
 /* Check the numbers in the run's message against the graph. */

@@ -39,13 +39,13 @@
 struct server {
 	const struct serve_opts *opts;
 	int signal_fd;
-	int link; /* the channel's link, for the watcher */
+	int link; /* the channel's socket, for the watcher */
 	struct channel *channel;
 	struct wire_hello hello;
 	struct device *device;
 	struct watch watch;
 	unsigned idle_ms; /* approximate time since the last request, in ms */
-	/* standard error and the generated text go to the same file */
+	/* true: standard error and the generated text go to the same file */
 	bool beside_text;
 };
 
@@ -115,8 +115,8 @@ static int complete(
 	return ret;
 }
 
-/* One iteration of the run loop. Returns 0, or the reason for which the loop
- * ends. */
+/* Wait for one request and serve it. Returns 0, or a negative errno if the run
+ * loop must end. */
 static int serve_next(struct server *s, struct err *e)
 {
 	bool loading = device_loading(s->device);

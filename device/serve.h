@@ -31,18 +31,20 @@ struct serve_opts {
 	 * in shared memory, because all forked processes update its counts, and
 	 * `life` must be 0. */
 	struct fault *fault;
-	/* file of violation reports; NULL: none */
+	/* file to which violations are reported; NULL: none */
 	struct coherence_report *file;
 	bool sandbox;
-	uint64_t va_extended; /* va_*: as in device/device.h */
+	/* va_extended, va_defer, va_map_us: for struct device_config */
+	uint64_t va_extended;
 	uint32_t va_defer, va_map_us;
 };
 
 struct serve_result {
 	uint64_t violations; /* number of coherence violations */
 	int signal;          /* signal that ended the process; 0: none */
-	bool met;            /* a host's hello has arrived */
-	bool forked;         /* this is a forked process */
+	bool met;            /* true: a host has sent a valid hello */
+	/* true: this process was forked to serve one host */
+	bool forked;
 };
 
 /*

@@ -58,7 +58,7 @@ static int stopped_in_time(const struct watch *w)
 	return poll(&p, 1, GRACE_MS) > 0;
 }
 
-/* End the process while the main thread is inside a long request. */
+/* End the process at once, even if the main thread is inside a long request. */
 static void end(int status)
 {
 	fflush(stderr);

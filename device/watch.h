@@ -33,7 +33,8 @@ struct watch {
  */
 int watch_signals(int *fd, struct err *);
 
-/* Get the number of the signal that arrived, or 0. */
+/* Read the number of a signal from the descriptor of watch_signals. Returns 0
+ * if no signal has arrived. */
 int watch_take_signal(int fd);
 
 int watch_start(struct watch *, const struct channel *, int link, int signal_fd,

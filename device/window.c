@@ -220,7 +220,8 @@ static void free_room(struct window *w, unsigned i)
 	memset(m, 0, sizeof(*m));
 }
 
-/* Map at the first hole that is large enough. */
+/* Map the buffer at the first hole (free range of addresses) that is large
+ * enough. */
 static int map_now(struct window *w, const struct wire_share *share, int fd,
 	struct mapping **out, struct window_space *space, struct err *e)
 {
@@ -332,7 +333,8 @@ void window_unmap(struct window *w, struct mapping *m)
 	window_report(w);
 }
 
-/* The last mapping that starts at or below `addr`, or NULL. */
+/* Returns the last mapping that starts at or below `addr`, or NULL if there is
+ * none. */
 static struct mapping *below(const struct window *w, uint32_t addr)
 {
 	unsigned lo = 0, hi = w->used;

@@ -63,7 +63,9 @@ struct window {
 	/* number of map requests by which an unmap is deferred; set by the
 	 * owner after window_init */
 	unsigned defer;
-	uint64_t maps, unmaps, refused; /* numbers of requests so far */
+	/* numbers of granted map requests, of unmap requests and of refused map
+	 * requests so far */
+	uint64_t maps, unmaps, refused;
 	/* bytes of the last map request that was refused */
 	uint64_t refused_bytes;
 	/* the extended region, which the view for other processes shows too;
@@ -74,15 +76,17 @@ struct window {
 	int shown_fd;
 	/* [slot] the mapping in each slot; an entry whose addr is 0 is free */
 	struct mapping map[WINDOW_SLOTS_MAX];
-	struct mapping *order[WINDOW_SLOTS_MAX]; /* [used] sorted by address */
+	/* [used] the mappings, sorted by address */
+	struct mapping *order[WINDOW_SLOTS_MAX];
 };
 
-/* The space in the window when a map request arrives, for the request's
- * completion (enum wire_map_arg). */
+/* The space in the window after a map request that was granted or refused, for
+ * the request's completion (enum wire_map_arg). */
 struct window_space {
-	uint64_t wanted;        /* requested bytes, with the guard page */
+	uint64_t wanted;        /* requested bytes, including the guard page */
 	uint64_t free, largest; /* free bytes; bytes of the largest hole */
-	/* numbers of used slots, of all slots, and of deferred unmaps */
+	/* numbers of used mapping slots, of all mapping slots, and of deferred
+	 * unmaps */
 	unsigned used, slots, pending;
 };
 
@@ -92,7 +96,8 @@ void window_release(struct window *);
  * of a few pages that is written at each map and unmap. The device never reads
  * the view. */
 int window_show(struct window *, struct err *);
-/* Write the view again, after the extended region has changed. */
+/* Update the view for other processes. Call this after the extended region has
+ * changed. */
 void window_report(const struct window *);
 
 /*

@@ -49,8 +49,8 @@ struct window_view {
 	/* size of the window and size of a page, in bytes; the window's first
 	 * page is a guard page, in which nothing is mapped */
 	uint64_t bytes, page;
-	/* numbers of map requests, of unmap requests, and of refused map
-	 * requests since the start of the device */
+	/* numbers of granted map requests, of unmap requests, and of refused
+	 * map requests since the start of the device */
 	uint64_t maps, unmaps, refused;
 	/* bytes of the last map request that was refused */
 	uint64_t asked;
