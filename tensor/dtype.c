@@ -68,9 +68,10 @@ static float magnitude_of(const float *src)
 	return most[0];
 }
 
-/* A value whose integral part is roundf(v): halves are rounded away from zero.
- * roundf itself would be a library call. The addend is the largest float below
- * 0.5: with 0.5 as addend, the largest v below 0.5 would be rounded to 1. */
+/* Returns a value whose integral part is roundf(v), v rounded to the nearest
+ * integer, halves away from zero. A call of roundf would be slower. The addend
+ * is the largest float below 0.5: with 0.5 as addend, the largest v below 0.5
+ * would be rounded to 1. */
 static float nearest(float v)
 {
 	return v + copysignf(0x1.fffffep-2f, v);
@@ -99,7 +100,7 @@ static float most_of(const float *src)
 	const float most = magnitude_of(src);
 
 	if (most == 0)
-		return 0; /* not -0 */
+		return 0; /* return 0, not -0 */
 	while (fabsf(*src) != most)
 		src++;
 	return *src;
@@ -111,7 +112,7 @@ static void q4_0_to_row(void *dst, const float *src, size_t n)
 
 	for (; n; n -= Q_BLOCK, src += Q_BLOCK, p += 18) {
 		/* The value of largest magnitude gets the code -8, because
-		 * there is no code +8. */
+		 * codes range from -8 to 7. */
 		const float d = most_of(src) / -8, inverse = d != 0 ? 1 / d : 0;
 		const uint16_t h = f32_to_f16(d);
 
@@ -151,11 +152,11 @@ static void nearest_codes(
 }
 
 /*
- * Encode by a table. The value of largest magnitude gets the table entry `top`.
- * If this entry is negative, as in Q4_0, the scale has the opposite sign of the
- * value. Otherwise the entries +top and -top exist, and the scale is not
- * negative. Unlike ggml's quantizer of IQ4_NL, this function tries one scale
- * only.
+ * Encode n values by a table of 16 entries, in blocks. The value of largest
+ * magnitude in a block gets the entry `top`. If `top` is negative, the scale
+ * has the opposite sign of this value, as in Q4_0. Otherwise the entries +top
+ * and -top exist, and the scale is not negative. Unlike ggml's quantizer of
+ * IQ4_NL, this function tries one scale only.
  */
 static void lut_to_row(
 	void *dst, const float *src, size_t n, const float table[16], float top)
@@ -190,8 +191,9 @@ static void fp4_to_row(void *dst, const float *src, size_t n)
 /*
  * The scale follows the OCP specification (Microscaling Formats, version 1.0,
  * section 6.3): take the largest power of two that is not above the largest
- * magnitude, and divide it by 4, the largest power of two in E2M1. Values above
- * 6 times the scale become 6 times the scale.
+ * magnitude, and divide it by 4, the largest power of two in E2M1. The largest
+ * E2M1 number is 6, so magnitudes above 6 times the scale become 6 times the
+ * scale.
  */
 static void mxfp4_to_row(void *dst, const float *src, size_t n)
 {
@@ -206,7 +208,8 @@ static void mxfp4_to_row(void *dst, const float *src, size_t n)
 	}
 }
 
-/* Index of a type in `infos`: first the types of GGUF, then NF4 and FP4. */
+/* Index of a type in infos[], which has first the types of GGUF, then NF4 and
+ * FP4. */
 #define INFO(type) \
 	((type) < DTYPE_NF4 ? (type) : (type)-DTYPE_NF4 + DTYPE_MXFP4 + 1)
 
@@ -264,12 +267,12 @@ size_t dtype_row_bytes(uint32_t type, uint64_t n)
 }
 
 /*
- * The number of infinite values and NaNs in a word of two or four values. The
- * masks have all exponent bits (`exponent`) and the lowest exponent bit
- * (`lowest`) of each value. In an infinite value or NaN all exponent bits are
- * ones, so the addition of the lowest exponent bit carries into the sign bit.
- * The sign bit is cleared before the addition, so the carry does not reach the
- * next value.
+ * The number of infinite values and NaNs in a word of two or four values. For
+ * each value, the mask `exponent` has all exponent bits, and the mask `lowest`
+ * has the lowest exponent bit. In an infinite value or NaN all exponent bits
+ * are ones, so the addition of the lowest exponent bit carries into the sign
+ * bit. The sign bit is cleared before the addition, so the carry does not reach
+ * the next value.
  */
 static size_t nonfinite_lanes(uint64_t word, uint64_t exponent, uint64_t lowest)
 {
@@ -295,8 +298,8 @@ static size_t nonfinite_values(
 	return found + nonfinite_lanes(last, exponent, lowest);
 }
 
-/* The number of blocks whose fp16 scale or offset, at the bytes `one` and
- * `other` of the block, is not finite. */
+/* The number of blocks in which one of two fp16 numbers, the scale at byte
+ * `one` and the offset at byte `other`, is not finite. */
 static size_t nonfinite_blocks(
 	const uint8_t *p, size_t n, size_t bytes, size_t one, size_t other)
 {
@@ -314,8 +317,9 @@ static size_t nonfinite_blocks(
 	return found;
 }
 
-/* A large scale of MXFP4 makes only the larger table entries infinite, so each
- * value is decoded and tested. */
+/* In MXFP4 a large scale makes only the products with large table entries
+ * infinite, so the values of a block with a large scale are decoded and tested.
+ */
 static size_t nonfinite_mxfp4(const uint8_t *p, size_t n)
 {
 	float values[Q_BLOCK];

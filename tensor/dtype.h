@@ -1,6 +1,6 @@
 /*
- * Number formats of stored weights. Numbers below 256 and their block formats
- * are defined by GGUF. A row of a matrix is a sequence of blocks. A block has
+ * Number formats of stored weights. GGUF defines the formats whose number (enum
+ * dtype) is below 256. A row of a matrix is a sequence of blocks. A block has
  * `block` values in `bytes` bytes, and the length of a row is a multiple of
  * `block`. Values are converted to and from float32.
  */
@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* number formats; GGUF defines the numbers below 256, and the wire protocol
- * uses the numbers of all formats */
+/* the numbers of the formats; model files use those below 256, the wire
+ * protocol uses all */
 enum dtype {
 	DTYPE_F32 = 0,
 	DTYPE_F16 = 1,
@@ -51,18 +51,20 @@ struct dtype_info {
 	const char *name; /* "q4_0" */
 	unsigned block;   /* values in a block */
 	unsigned bytes;   /* bytes of a block */
-	/* Decode n values, a multiple of `block`. src needs no alignment. */
+	/* Decode n values to float32; n is a multiple of `block`. src needs no
+	 * alignment. */
 	void (*to_f32)(float *dst, const void *src, size_t n);
-	/* Encode n values. The pointer is NULL if the format can only be
-	 * decoded. */
+	/* Encode n float32 values. This member is NULL if the format can only
+	 * be decoded. */
 	void (*from_f32)(void *dst, const float *src, size_t n);
 };
 
-/* Returns the description of a row format, or NULL for any other number,
- * including the tiled types. */
+/* Returns the description of a row format. Returns NULL for a tiled type or an
+ * unknown number. */
 const struct dtype_info *dtype_info(uint32_t type);
 
-/* Whether GGUF has this type, so that a model file can contain it. */
+/* Whether GGUF has this type, so that a model file can contain tensors of the
+ * type. */
 static inline bool dtype_in_gguf(uint32_t type)
 {
 	return type < DTYPE_TILE_F16;
@@ -73,7 +75,7 @@ static inline bool dtype_in_gguf(uint32_t type)
 int dtype_parse(const char *name, enum dtype *out);
 
 /* Bytes of a row of n values. Returns 0 if n is 0, too large, or not a multiple
- * of the block, or if the type is unknown. */
+ * of the type's `block`, or if the type is not a row format. */
 size_t dtype_row_bytes(uint32_t type, uint64_t n);
 
 /*

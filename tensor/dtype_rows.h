@@ -4,9 +4,10 @@
  * compile the decoders from this source, so the decoders give the same bits.
  * Private to tensor/.
  *
- * Layouts are as in ggml's GGUF files. A group of 32 values packs values j and
- * j + 16 into byte j (low and high nibble). Scales are fp16. Every product is
- * rounded once, in the order written here.
+ * Layouts are as in ggml's GGUF files. In the 4-bit and 5-bit formats with
+ * blocks of 32 values, byte j holds the low four bits of code j (low nibble)
+ * and of code j + 16 (high nibble). Scales are fp16. Every product is rounded
+ * once, in the order written here.
  */
 #ifndef TENSOR_DTYPE_ROWS_H
 #define TENSOR_DTYPE_ROWS_H
@@ -51,15 +52,15 @@ static const float lut_nf4[16] = { -1, -0.6962890625f, -0.52490234375f,
 static const float lut_fp4[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4,
 	-6, -8, -12 };
 
-/* Operations that the decoders of all formats use. kern_lanes.h defines
- * ROW_STEPS and provides versions of these functions for an instruction set. */
+/* Operations that the decoders of all formats use. If kern_lanes.h has its own
+ * versions of these functions for an instruction set, it defines ROW_STEPS. */
 #ifndef ROW_STEPS
 static inline float row_f16(const uint8_t *p)
 {
 	return f16_to_f32(row_u16(p));
 }
 
-/* Multiply n codes by d (row_scale), and add m to the products (row_scale_add).
+/* row_scale multiplies n codes by d; row_scale_add also adds m to each product.
  * n is a multiple of 16. */
 static inline void row_scale(
 	float *restrict dst, const int8_t *restrict q, int n, float d)
@@ -79,7 +80,8 @@ static inline void row_scale_add(
 		dst[j] = (float)q[j] * d + m;
 }
 
-/* Look up 32 values: the low nibbles of 16 bytes, then the high nibbles. */
+/* Decode 32 values from 16 bytes: a value is the table entry of a nibble times
+ * d. The low nibbles give the first 16 values, the high nibbles the others. */
 static inline void row_look(float *restrict dst, const uint8_t *restrict q,
 	const float table[16], float d)
 {
@@ -126,8 +128,8 @@ static inline void q8_0_row(
 
 /*
  * Codes (the stored integers) are unpacked 16 bytes at a time, in vector types.
- * The compiler would unroll a loop over bytes, and cannot vectorize the
- * unrolled loop.
+ * If the code were a loop over bytes, the compiler would unroll the loop and
+ * could not vectorize the unrolled loop.
  */
 typedef uint8_t row_v16 __attribute__((vector_size(16)));
 
@@ -195,8 +197,9 @@ static inline uint64_t row_spread(uint8_t bits)
 	return x << 4;
 }
 
-/* Unpack 32 codes of five bits, minus `bias`: low nibbles are in low[16], the
- * fifth bits in bits[4]. */
+/* Unpack 32 codes of five bits, and subtract `bias` from each. The low four
+ * bits of the codes are nibbles in low[16], and the fifth bits are in bits[4].
+ */
 static inline void row_fives(
 	int8_t *q, const uint8_t *bits, const uint8_t *low, uint8_t bias)
 {
@@ -236,12 +239,12 @@ static inline void q5_1_row(
 }
 
 /*
- * Unpack scale and minimum number j of eight 6-bit scales and eight 6-bit
- * minima, which are stored in 12 bytes. The low six bits of bytes 0-3 are
- * scales 0-3, and the low six bits of bytes 4-7 are minima 0-3. Bytes 8-11 hold
- * the low nibbles of scales 4-7 and (in the high nibble) of minima 4-7; the
- * upper two bits of scales 4-7 are the top bits of bytes 0-3, and the upper two
- * bits of minima 4-7 are the top bits of bytes 4-7.
+ * Unpack scale j and minimum j. The eight scales and eight minima, 6 bits each,
+ * are stored in 12 bytes. The low six bits of bytes 0-3 are scales 0-3, and the
+ * low six bits of bytes 4-7 are minima 0-3. Bytes 8-11 hold the low nibbles of
+ * scales 4-7 and (in the high nibble) of minima 4-7; the upper two bits of
+ * scales 4-7 are the top bits of bytes 0-3, and the upper two bits of minima
+ * 4-7 are the top bits of bytes 4-7.
  */
 static inline void row_k_scale(
 	const uint8_t *s, int j, uint8_t *scale, uint8_t *min)
@@ -255,7 +258,8 @@ static inline void row_k_scale(
 	}
 }
 
-/* Decode group g of a block, 32 values: code times scale, minus minimum. */
+/* Decode group g of a block, which has 32 values: a value is code times scale
+ * minus minimum. `head` begins with d, dmin and the scales. */
 static inline void row_k_group(float *restrict dst, const int8_t *restrict q,
 	const uint8_t *restrict head, int g)
 {

@@ -50,7 +50,9 @@ static inline uint16_t f32_to_f16(float f)
 
 	if (mag > 0x7f800000)
 		return (uint16_t)(sign | 0x7e00 | (mag >> 13 & 0x3ff));
-	if (mag >= 0x477ff000) /* rounds to 2^16 or more */
+	/* values from here on round to 2^16 or more, which is infinity in fp16
+	 */
+	if (mag >= 0x477ff000)
 		return sign | 0x7c00;
 	/* below 2^-14, the addition of 0.5 rounds to a multiple of 2^-24 */
 	if (mag < 0x38800000)

@@ -49,7 +49,7 @@ static int str_cmp(struct gguf_str a, struct gguf_str b)
  * the name. */
 struct named {
 	const void *first;
-	size_t size; /* bytes of an element */
+	size_t size; /* bytes of an element of the array */
 };
 
 static struct gguf_str name_at(const struct named *v, uint32_t i)
@@ -130,8 +130,8 @@ static int read_header(struct gguf *g, struct gguf_in *in)
 		     in, &g->n_tensors, GGUF_TENSOR_MIN, "tensor count")) ||
 		(ret = read_count(in, &g->n_kv, GGUF_KV_MIN, "key count")))
 		return ret;
-	/* Allocate one element more than needed, so that calloc does not return
-	 * NULL for a count of 0. */
+	/* Allocate one element more than needed, because calloc may return NULL
+	 * for a count of 0. */
 	g->kv = calloc(g->n_kv + 1, sizeof(*g->kv));
 	g->kv_order = calloc(g->n_kv + 1, sizeof(*g->kv_order));
 	g->tensor = calloc(g->n_tensors + 1, sizeof(*g->tensor));
@@ -196,7 +196,8 @@ static int read_tensors(struct gguf *g, struct gguf_in *in)
 	}
 	g->header_size = in->at;
 	start = align_up(in->at, g->alignment);
-	/* Turn offsets in the data section into offsets in the file. */
+	/* Turn the tensors' offsets in the data section, which begins at
+	 * `start`, into offsets in the file. */
 	for (size_t i = 0; i < g->n_tensors; i++) {
 		struct gguf_tensor *t = &g->tensor[i];
 

@@ -50,8 +50,8 @@ struct gguf_str { /* not NUL-terminated */
 struct gguf_kv {
 	struct gguf_str key;
 	enum gguf_type type;
-	/* type of an array's elements, which is never an array type; for any
-	 * other value the same as `type` */
+	/* type of an array's elements, which is never an array type; if the
+	 * value is not an array, the same as `type` */
 	enum gguf_type elem;
 	uint64_t count; /* number of elements of an array, else 1 */
 	/* first byte of the value or, for an array, of its first element. A
@@ -73,7 +73,8 @@ struct gguf_tensor {
 	/* offset of the tensor's data from the start of the file */
 	uint64_t offset;
 	size_t bytes;
-	const void *data; /* NULL with gguf_parse_header */
+	/* address of the tensor's data; NULL after gguf_parse_header */
+	const void *data;
 };
 
 int gguf_open(struct gguf **out, const char *path, struct err *e);
@@ -115,8 +116,9 @@ int gguf_f64(const struct gguf *, const char *key, double *out, struct err *);
 int gguf_bool(const struct gguf *, const char *key, bool *out, struct err *);
 int gguf_str(const struct gguf *, const char *key, struct gguf_str *out,
 	struct err *);
-/* Make a missing key an error: `found` is the result of a function above for
- * this key. Returns 0 if the key exists, otherwise -EINVAL. */
+/* Make a missing key an error. `found` is the result of gguf_u64, gguf_f64,
+ * gguf_bool or gguf_str for this key. Returns 0 if the key exists, otherwise
+ * -EINVAL. */
 int gguf_need(int found, const char *key, struct err *);
 
 /* Iterate over an array of strings. Start with a zeroed cursor. Returns true
@@ -128,8 +130,8 @@ struct gguf_cursor {
 bool gguf_next_str(
 	const struct gguf_kv *, struct gguf_cursor *, struct gguf_str *out);
 
-/* Element i of a numeric array, i below `count`, or a single number (i is 0),
- * as double or int64. */
+/* Get element i (below `count`) of a numeric array, or a single number (i is
+ * 0), as double or int64. Returns 0 for a string. */
 double gguf_elem_f64(const struct gguf_kv *, uint64_t i);
 int64_t gguf_elem_i64(const struct gguf_kv *, uint64_t i);
 

@@ -78,7 +78,7 @@ static int in_str(struct gguf_in *in, struct gguf_str *out, const char *field)
 
 static const struct {
 	const char *name;
-	uint8_t bytes; /* 0 if the size varies */
+	uint8_t bytes; /* bytes of a value; 0 if the size varies */
 } types[GGUF_TYPE_COUNT] = {
 	[GGUF_U8] = { "u8", 1 },
 	[GGUF_I8] = { "i8", 1 },

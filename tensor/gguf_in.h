@@ -26,19 +26,21 @@ struct gguf_in {
 int gguf_bad(struct gguf_in *, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Set `where`: later error messages name this key or tensor. */
+/* Set `where`, so that later error messages name this key or tensor. `kind` is
+ * "key" or "tensor". */
 void gguf_in_where(struct gguf_in *, const char *kind, struct gguf_str name);
 
 size_t gguf_in_left(const struct gguf_in *);
-/* Copy the next n bytes to `out`. Returns 0 or -EINVAL. */
+/* Copy the next n bytes to `out`. `field` names them in an error message.
+ * Returns 0 or -EINVAL. */
 int gguf_in_take(struct gguf_in *, void *out, size_t n, const char *field);
 
 /* Read a key and its value, and check the value's size. Returns 0 or a negative
  * errno. */
 int gguf_in_kv(struct gguf_in *, struct gguf_kv *);
 
-/* Read a tensor's declaration. Its `offset` counts from the start of the data
- * section and is not checked. Returns 0 or a negative errno. */
+/* Read a tensor's declaration. The tensor's `offset` counts from the start of
+ * the data section and is not checked. Returns 0 or a negative errno. */
 int gguf_in_tensor(struct gguf_in *, struct gguf_tensor *);
 
 #endif

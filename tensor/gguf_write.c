@@ -19,7 +19,7 @@ struct gguf_writer {
 	struct newfile file;
 	struct strbuf keys, declarations;
 	uint64_t n_keys, n_tensors;
-	size_t *bytes; /* [n_tensors] */
+	size_t *bytes; /* [n_tensors] size of each declared tensor */
 	/* offset of the data of the next tensor to be declared */
 	uint64_t offset;
 	bool began; /* true: the header has been written to the file */

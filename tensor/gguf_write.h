@@ -29,8 +29,9 @@ void gguf_put_strs(struct gguf_writer *, const char *key,
 void gguf_put_i32s(
 	struct gguf_writer *, const char *key, const int32_t *, uint64_t n);
 
-/* Write general.quantization_version and general.file_type. The file type is
- * llama.cpp's number for a file in which most matrices have this type. */
+/* Write the keys general.quantization_version and general.file_type. The file
+ * type is llama.cpp's number for a file whose matrices mostly have the given
+ * type. */
 void gguf_put_file_type(struct gguf_writer *, enum dtype);
 
 /* Copy a key and its value from another file. */

@@ -130,7 +130,8 @@ int kern_select(const struct kern **out, struct err *e)
 	const struct kern *k = kern_find(name && *name ? name : NULL);
 	const size_t n = ARRAY_LEN(built_in);
 	bool is_built_in = false;
-	/* the list of names for the message: "ref, base or avx2" */
+	/* the list of all names for the error message, such as "ref, base or
+	 * avx2" */
 	char all[64];
 	size_t at = 0;
 
@@ -190,8 +191,8 @@ size_t kern_store_f16(const struct kern *kern, uint16_t *to, float *x, size_t n)
 
 size_t kern_matmul_scratch(unsigned k)
 {
-	/* `ref` needs room for one decoded row of k values; the vector kernels
-	 * need a workspace of fixed size. */
+	/* the implementation `ref` needs room for one decoded row of k values;
+	 * the vector kernels need a workspace of fixed size */
 	return k > KERN_VEC_SCRATCH ? k : KERN_VEC_SCRATCH;
 }
 

@@ -7,10 +7,10 @@
  *
  * All kernels are batch invariant: an output row depends only on its own input
  * row and the weights, and the sums of a row are computed in a fixed order. The
- * number of rows in the call and the division of the work into calls have no
- * effect. The vector kernels also give the same bits with all instruction sets:
- * a multiplication and an addition are fused only where the kernel's comment
- * says fma.
+ * number of rows in a call and the division of the work into calls do not
+ * change the result. The vector kernels also give the same bits with all
+ * instruction sets: a multiplication and an addition are fused only where the
+ * kernel's comment says fma.
  *
  * Activations are float32 in memory. Between operators, callers round them to
  * fp16 with round_f16, because the NPU stores them as fp16.
@@ -30,12 +30,12 @@
 /* One KV head of one layer: its keys and values, and the slots (entries of the
  * KV cache) to which a query attends. */
 struct kern_kv {
-	/* the key and the value of this KV head in slot 0 */
+	/* addresses of the key and of the value of this KV head in slot 0 */
 	const uint8_t *k, *v;
 	/* bytes from one slot of the KV cache to the next */
 	size_t stride;
-	/* [n] the slots to which the query attends, in order of logical
-	 * position */
+	/* [n] the slots to which the query attends, in the order of the tokens
+	 * in the text */
 	const uint32_t *slot;
 	uint32_t n;
 	bool f16; /* true: keys and values are fp16; false: float32 */
@@ -129,13 +129,14 @@ struct kern {
 
 	/* The same result as attend (or, if exp2_table is not NULL,
 	 * attend_table) for each of 1 to KERN_ATTEND_ROWS rows, each of which
-	 * attends to at least one slot. kv->slot and kv->n are not used. The
-	 * result of a row has the same bytes as if the row were computed alone.
-	 * Within a block of slots, adjacent rows share the reads and some of
-	 * the work if their slots are equal or one row's slots are a prefix of
-	 * the other's. `scratch` is as for attend. Returns the number of slots
-	 * whose keys and values were read; a slot that was read once for
-	 * several rows counts once. */
+	 * attends to at least one slot. kv->slot and kv->n are not used; each
+	 * row has its own slots (struct kern_query). The result of a row has
+	 * the same bytes as if the row were computed alone. Within a block of
+	 * slots, adjacent rows share the reads and some of the work if their
+	 * slots are equal or one row's slots are a prefix of the other's.
+	 * `scratch` is as for attend. Returns the number of slots whose keys
+	 * and values were read; a slot that was read once for several rows
+	 * counts once. */
 	uint64_t (*attend_rows)(const struct kern_query *, unsigned rows,
 		unsigned heads, const struct kern_kv *kv, unsigned head_dim,
 		float scale, const uint16_t *exp2_table, float *scratch);
@@ -161,10 +162,10 @@ struct kern {
 	 * Returns the number of saturated values. */
 	size_t (*round_f16)(float *x, size_t n);
 
-	/* Execute matmul_q8's dot-product instruction `steps` times on
-	 * registers only, to measure the CPU's peak rate. Returns the number of
-	 * operations, two for a product and its addition. NULL in the
-	 * implementation `ref`. */
+	/* Execute the dot-product instructions of matmul_q8 on registers only,
+	 * in `steps` loop iterations, to measure the CPU's peak rate. Returns
+	 * the number of operations; a product and its addition count as two.
+	 * NULL in the implementation `ref`. */
 	uint64_t (*peak_int8)(uint64_t steps);
 
 	/* Load `n` bytes, a multiple of 1024, and ignore them, to measure the
@@ -196,7 +197,8 @@ struct kern_rows {
 	/* the same rows quantized, kern_q8_bytes(k) apart, or NULL */
 	const void *q8;
 	unsigned n;
-	bool w_f16; /* whether matmul and matmul_tile round weights to fp16 */
+	/* argument of matmul and matmul_tile: round weights to fp16 */
+	bool w_f16;
 };
 
 /*
@@ -211,9 +213,9 @@ void kern_multiply(const struct kern *, float *y, size_t ldy,
 size_t kern_multiply_scratch(unsigned k);
 
 /*
- * Compute the arguments of rope for a position: the cosines and sines of
- * position * freq[i], n of each. Products are computed in double, so that they
- * are accurate at large positions.
+ * Compute the arguments cos and sin of rope for a position: the cosines and
+ * sines of the n angles position * freq[i]. Products are computed in double, so
+ * that they are accurate at large positions.
  */
 void kern_angles(float *cosine, float *sine, uint32_t position,
 	const float *freq, unsigned n);
@@ -222,13 +224,14 @@ void kern_angles(float *cosine, float *sine, uint32_t position,
  * number of saturated values. */
 size_t kern_store_f16(const struct kern *, uint16_t *to, float *x, size_t n);
 
-size_t kern_q8_bytes(unsigned k); /* a multiple of 64 */
+/* bytes of a quantized row of k values, a multiple of 64 */
+size_t kern_q8_bytes(unsigned k);
 size_t kern_attend_scratch(unsigned heads, unsigned head_dim);
 
 /*
- * Fill a table of 2^x in fp16 for every fp16 x <= 0, 64 KiB, indexed by the
- * bits of x without the sign (npu-tts paper, section 5.2.1). The entries after
- * the entry of -infinity belong to NaNs and are 0.
+ * Fill a table (64 KiB) that has 2^x in fp16 for every fp16 x <= 0. The index
+ * is the bits of x without the sign (npu-tts paper, section 5.2.1). The entries
+ * after the entry of -infinity belong to NaNs and are 0.
  */
 void kern_exp2_table(uint16_t table[KERN_EXP2_ENTRIES]);
 

@@ -119,7 +119,7 @@ static ALWAYS_INLINE unsigned tile_heads(unsigned left)
 /* ---- scores ---- */
 
 /* Compute the scores of the heads h to h + mh - 1 for `slots` keys of the
- * block, from key number `slot` on. */
+ * block, the first of which has index `slot` in the block. */
 static ALWAYS_INLINE void score_tile(const struct pass *p,
 	const struct rows *rows, unsigned h, unsigned slot, const int mh,
 	const int slots, const bool f16)
@@ -128,7 +128,8 @@ static ALWAYS_INLINE void score_tile(const struct pass *p,
 	const float *q = p->q + (size_t)h * p->wide;
 	float *s = p->s + (size_t)h * KERN_ATTEND_BLOCK + slot;
 	/* mh * slots, rounded up to whole vectors. If `sums` were always 2 *
-	 * VEC_LANES, gcc would unroll 16 steps and keep 24 sums in memory. */
+	 * VEC_LANES, gcc would unroll too much and keep 24 sums in memory
+	 * instead of registers. */
 	const int sums = mh * slots > VEC_LANES ? 2 * VEC_LANES : VEC_LANES;
 	vec part[2 * VEC_LANES][VEC_PARTS], sum[2 * VEC_LANES];
 	float lane[2 * VEC_LANES];
@@ -172,7 +173,8 @@ static ALWAYS_INLINE void score_tile(const struct pass *p,
 static ALWAYS_INLINE void score_heads(const struct pass *p,
 	const struct rows *rows, unsigned h, const int mh, const bool f16)
 {
-	/* a power of two, so that a whole number of tiles covers the block */
+	/* number of slots of a register tile: a power of two, so that a whole
+	 * number of tiles covers the block */
 	const int slots = VEC_LANES / (mh == 3 || mh == 6 ? 4 : mh);
 
 	for (unsigned slot = 0; slot < rows->whole; slot += (unsigned)slots)
@@ -214,8 +216,9 @@ static ALWAYS_INLINE vec weight(const uint16_t *table, vec x)
 	return table ? exp2_half(table, x) : exp_down(x);
 }
 
-/* For each lane, the maximum of the scores in this lane. n, the number of
- * scores, is a multiple of KERN_LANES. NaN is ignored. */
+/* Returns a vector that has in each lane the maximum of the scores in this
+ * lane. n, the number of scores, is a multiple of KERN_LANES. NaNs are ignored.
+ */
 static ALWAYS_INLINE vec greatest(const float *s, uint32_t n)
 {
 	vec most = all(-INFINITY);
@@ -225,8 +228,9 @@ static ALWAYS_INLINE vec greatest(const float *s, uint32_t n)
 	return most;
 }
 
-/* Turn n scores into softmax weights in place, after subtracting `zero`.
- * Returns the sum of the weights in each lane. */
+/* Turn n scores into softmax weights in place: the weight of score x is e^(x -
+ * zero), or 2^(x - zero) with a table. Returns the sum of the weights in each
+ * lane. */
 static ALWAYS_INLINE vec weights(
 	float *s, uint32_t n, float zero, const uint16_t *table)
 {
@@ -386,7 +390,7 @@ void pass_begin(struct pass *p, unsigned rows, float *scratch)
 	p->wide = (p->dim + KERN_LANES - 1) & -KERN_LANES;
 	lanes = p->heads + KERN_LANES;
 	values = (size_t)p->heads * p->wide;
-	/* The sizes must agree with kern_attend_scratch. */
+	/* the sizes of these arrays must agree with kern_attend_scratch */
 	p->q = (float *)line;
 	p->o = p->q + values;
 	p->rows = p->o + values;

@@ -17,7 +17,7 @@
 struct pass {
 	const struct kern_kv *kv;
 	unsigned group; /* query heads of one row */
-	/* number of heads of all rows together */
+	/* number of query heads of all rows together */
 	unsigned heads;
 	/* head_dim, and head_dim rounded up to KERN_LANES */
 	unsigned dim, wide;
@@ -25,12 +25,14 @@ struct pass {
 	 * float32 */
 	const uint16_t *table;
 	float scale;
-	float *q, *o; /* [heads][wide] */
-	/* [KERN_ATTEND_BLOCK][wide] copies made by pass_rows */
+	float *q, *o; /* queries and outputs, [heads][wide] */
+	/* [KERN_ATTEND_BLOCK][wide] copies of keys or values in float32, made
+	 * by pass_rows */
 	float *rows;
-	float *transposed; /* [wide][KERN_ATTEND_BLOCK] keys (kern_transpose.h)
-			    */
-	/* [heads][KERN_ATTEND_BLOCK] scores, then softmax weights */
+	/* [wide][KERN_ATTEND_BLOCK] transposed keys (kern_transpose.h) */
+	float *transposed;
+	/* [heads][KERN_ATTEND_BLOCK] scores of the current block, later its
+	 * softmax weights */
 	float *s;
 	/* The next four arrays have heads + KERN_LANES values each. */
 	float *most, *sum; /* each head's running maximum m, and sum l */
@@ -48,7 +50,7 @@ struct rows {
 };
 
 /* Each step is compiled once for each instruction set; the macros add the name
- * of the set. */
+ * of the instruction set to the names of the functions. */
 #define pass_begin  JOIN(kern_pass_begin_, KERN_ISA)
 #define pass_query  JOIN(kern_pass_query_, KERN_ISA)
 #define pass_rows   JOIN(kern_pass_rows_, KERN_ISA)
@@ -71,7 +73,7 @@ static inline float pass_scale(float scale, const uint16_t *table)
  * set kv, group, dim, table and scale. */
 void pass_begin(struct pass *, unsigned rows, float *scratch);
 
-/* Set the queries of one row, [group][dim]. Call this once for each row. */
+/* Set the queries q, [group][dim], of one row. Call this once for each row. */
 void pass_query(const struct pass *, unsigned row, const float *q);
 
 /*
@@ -110,10 +112,11 @@ void pass_weigh(const struct pass *, uint32_t n);
  * to the outputs o. */
 void pass_value(const struct pass *, const struct rows *);
 
-/* Do all steps of one block of n >= 1 slots, to which all heads attend. */
+/* Do all steps for one block of n >= 1 slots, to which all heads of the pass
+ * attend. */
 void pass_block(const struct pass *, const uint32_t *slot, uint32_t n);
 
-/* Write the result of one row, [group][dim]. */
+/* Write the result of one row, [group][dim], to `out`. */
 void pass_finish(const struct pass *, unsigned row, float *out);
 
 #endif

@@ -16,14 +16,14 @@
 #include "tensor/kern_attend.h"
 #include "tensor/kern_transpose.h"
 
-/* With at least this number of rows for a block, it is faster to transpose the
+/* If at least this number of rows share a block, it is faster to transpose the
  * block's keys and to copy its values, whatever the number of heads. */
 #define TRANSPOSE_ROWS 6
 
 /*
- * Returns a struct pass for `rows` of the rows of *p, beginning with row `row`.
- * The last vector of heads may also contain heads of later rows; weigh_lanes in
- * kern_attend.c allows this.
+ * Returns a struct pass for only `rows` of the rows of *p, beginning with row
+ * number `row`. The last vector of heads may also contain heads of later rows;
+ * weigh_lanes in kern_attend.c allows this.
  */
 static struct pass part_of(const struct pass *p, unsigned row, unsigned rows)
 {
@@ -89,10 +89,10 @@ static void block_next(
 /* ---- which rows share a block ---- */
 
 /*
- * The number of rows, from b[0] on, that can share a block. Rows can share a
- * block if, of any two of their lists of slots, one is a prefix of the other.
- * *longest is set to the block of the row with the longest list. A row without
- * slots shares with no other row.
+ * b[r] is the block of row r. Returns how many rows, beginning with row 0, can
+ * share a block: of the blocks of any two of these rows, one block's list of
+ * slots is a prefix of the other's. *longest is set to the block with the most
+ * slots. A row whose block is empty shares with no other row.
  */
 static unsigned block_join(
 	const struct block *b, unsigned rows, const struct block **longest)
@@ -136,8 +136,9 @@ static void score_by_transposed(const struct pass *p, const struct rows *rows)
 		}
 }
 
-/* Process a block that rows share: read and convert its keys and values once.
- * Row r attends to the first b[r].n slots of `all`. */
+/* Process a block that several rows share: read and convert its keys and values
+ * once. `all` has the slots of the longest of these rows' blocks, and row r
+ * attends to the first b[r].n of them. */
 static void block_shared(const struct pass *p, const struct block *b,
 	unsigned rows, const struct block *all)
 {
@@ -169,7 +170,7 @@ static void block_shared(const struct pass *p, const struct block *b,
 /* ---- all blocks ---- */
 
 /* Process the next block of each row. Returns the number of slots that were
- * read, or 0 if no row has another block. */
+ * read, or 0 if no row has a block left. */
 static uint32_t run_block(const struct pass *p, unsigned rows,
 	const struct kern_query *query, struct cursor *at)
 {

@@ -51,9 +51,9 @@ void kern_matmul_q8_amx(float *y, size_t ldy, const void *xq, unsigned rows,
 uint64_t kern_peak_int8_amx(uint64_t steps);
 
 /*
- * Workspace of the vector matmul, in floats: KERN_CHUNK decoded columns of
- * KERN_COLS weight rows (16 KiB, a third of an L1 cache), and 16 partial sums
- * for each pair of a row (KERN_ROWS) and a weight row (KERN_COLS).
+ * Workspace of the vector matmul, in floats: KERN_CHUNK decoded values of each
+ * of KERN_COLS weight rows (16 KiB, a third of an L1 cache), and KERN_LANES
+ * partial sums for each of KERN_ROWS rows times KERN_COLS weight rows.
  */
 #define KERN_LANES 16
 #define KERN_COLS  4

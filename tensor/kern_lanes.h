@@ -51,7 +51,7 @@ static ALWAYS_INLINE void store(float *p, vec v)
 	*(vec_any *)p = v;
 }
 
-/* For each lane, a where the mask is all ones and b where it is 0. */
+/* For each lane: a if all bits of the mask are set, b if none is set. */
 static ALWAYS_INLINE ivec pick(ivec mask, ivec a, ivec b)
 {
 	return (mask & a) | (~mask & b);
@@ -67,7 +67,7 @@ static ALWAYS_INLINE vec all(float f)
 	return f - (vec){ 0 };
 }
 
-/* The maximum of a and b in each lane; b where a is NaN. */
+/* For each lane: the maximum of a and b; b if a is NaN. */
 static ALWAYS_INLINE vec max_vec(vec a, vec b)
 {
 #if VEC_LANES == 16
@@ -96,7 +96,7 @@ static ALWAYS_INLINE vec fma_vec(vec a, vec b, vec c)
 }
 
 /* For each lane, get the table entry whose index is the low four bits of the
- * lane. The other bits may have any value. */
+ * code. The other bits of the code may have any value. */
 static ALWAYS_INLINE vec look(const float table[16], ivec code)
 {
 #if VEC_LANES == 16
@@ -233,10 +233,10 @@ static ALWAYS_INLINE float lane_sum(const float lane[KERN_LANES])
 
 /*
  * exp in float32 with a relative error below 2e-7. libm's exp is not used,
- * because its result depends on the version of libm and on the CPU. With x = n
- * ln 2 + r and |r| <= ln(2)/2, exp_series returns e^r by its Taylor series and
- * sets *exponent to n. In exp_vec results below 2^-126 become 0, results above
- * FLT_MAX become infinity, and NaN stays NaN.
+ * because its result depends on the version of libm and on the CPU. exp_series
+ * splits x into n ln 2 + r with |r| <= ln(2)/2, returns e^r by its Taylor
+ * series, and sets *exponent to n. exp_vec returns e^x = 2^n e^r: results below
+ * 2^-126 become 0, results above FLT_MAX become infinity, and NaN stays NaN.
  */
 static ALWAYS_INLINE vec exp_series(vec x, ivec *exponent)
 {
@@ -259,7 +259,7 @@ static ALWAYS_INLINE vec exp_series(vec x, ivec *exponent)
 	return p * r * r + r + 1;
 }
 
-/* 2^n for -127 < n < 128; arbitrary bits for other n. */
+/* Returns 2^n for -127 < n < 128, and arbitrary bits for any other n. */
 static ALWAYS_INLINE vec power_of_two(ivec n)
 {
 	return (vec)(((uvec)n + 127) << 23);
@@ -270,7 +270,8 @@ static ALWAYS_INLINE vec exp_vec(vec x)
 	const vec low = pickf(x < -88, all(-88), x);
 	ivec n;
 	vec p = exp_series(pickf(low > 89, all(89), low), &n);
-	/* multiply by 2^n in two steps, since 2^128 alone would overflow */
+	/* multiply by 2^n in two steps, because for n = 128 the factor 2^n
+	 * would overflow */
 	const ivec half = n >> 1, rest = n - half;
 
 	p = p * power_of_two(half) * power_of_two(rest);
@@ -326,8 +327,8 @@ static ALWAYS_INLINE vec round_half(vec x)
 	return round_weight(pickf(low > F16_MAX, all(F16_MAX), low));
 }
 
-/* Load the table entries at the indices i, one for each lane. On x86 the
- * instruction reads two bytes beyond each entry. */
+/* For each lane, load the table entry whose index is in the lane of i. On x86
+ * the instruction reads two bytes beyond each entry. */
 static ALWAYS_INLINE ivec gather(const uint16_t *table, ivec i)
 {
 #if defined(__AVX512F__)
@@ -365,8 +366,8 @@ static ALWAYS_INLINE vec exp2_half(const uint16_t *table, vec x)
 #define EACH(f, s) FOUR(f, s, 0)
 #endif
 
-/* Lane l of the result is `join` (a sum or a maximum) of lanes l and l ^ s of
- * one vector: of a if l & s is 0, otherwise of b. */
+/* Lane l of the result is `join` (the sum or the maximum) of two lanes of one
+ * vector, l and l ^ s: of vector a if l & s is 0, otherwise of vector b. */
 #define MEET(join, a, b, s)                                \
 	join(__builtin_shufflevector(a, b, EACH(SAME, s)), \
 		__builtin_shufflevector(a, b, EACH(OTHER, s)))
@@ -394,21 +395,23 @@ static ALWAYS_INLINE vec exp2_half(const uint16_t *table, vec x)
 
 /*
  * Returns a vector whose lane l is the sum of the lanes of v[l], in the order
- * of lane_sum. The caller has already added the 16 / VEC_LANES machine vectors
- * of each sum. Overwrites v.
+ * of lane_sum. If a sum of 16 lanes has several machine vectors, the caller has
+ * already added them (part_sum). Overwrites v.
  */
 static ALWAYS_INLINE vec lane_sums(vec v[VEC_LANES])
 {
 	LANE_TREE(v, ADD)
 }
 
-/* Like lane_sums, but lane l is the maximum of v[l]. No lane may be NaN. */
+/* Like lane_sums, but lane l of the result is the maximum of the lanes of v[l].
+ * No lane may be NaN. */
 static ALWAYS_INLINE vec lane_mosts(vec v[VEC_LANES])
 {
 	LANE_TREE(v, max_vec)
 }
 
-/* Add the machine vectors of one sum in the order of lane_sum. */
+/* Add the VEC_PARTS machine vectors that hold the 16 lanes of one sum, in the
+ * order of lane_sum. */
 static ALWAYS_INLINE vec part_sum(const vec part[VEC_PARTS])
 {
 	if (VEC_PARTS == 4)

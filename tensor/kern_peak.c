@@ -9,8 +9,9 @@
 #include <immintrin.h>
 #endif
 
-/* number of independent sums: at least the latency of an instruction in cycles
- * times the number of units, so that no unit is idle */
+/* number of independent sums: at least the latency of a dot-product instruction
+ * in cycles times the number of units that execute it, so that no unit is idle
+ */
 #define CHAINS 12
 
 /* Hides the value of x from the compiler, which would otherwise remove the
@@ -33,7 +34,8 @@
  * kernel needs for it. Without VNNI these are the two instructions for 4-bit
  * weights, whose products can be added as int16. */
 #if defined(__AVX512VNNI__)
-#define INT8_OPS 128 /* 64 products and 64 additions */
+/* operations of one `dot`: 64 products and 64 additions */
+#define INT8_OPS 128
 typedef __m512i codes;
 static ALWAYS_INLINE codes dot(codes sum, codes a, codes b)
 {
@@ -78,8 +80,8 @@ static ALWAYS_INLINE codes dot(codes sum, codes a, codes b)
 
 uint64_t JOIN(kern_peak_int8_, KERN_ISA)(uint64_t steps)
 {
-	/* Separate variables instead of an array, so that each stays in a
-	 * register. */
+	/* Use separate variables instead of an array, so that each sum stays in
+	 * a register. */
 	codes s0 = { 0 }, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0;
 	codes s6 = s0, s7 = s0, s8 = s0, s9 = s0, s10 = s0, s11 = s0;
 	codes a = s0, b = s0;
@@ -134,8 +136,8 @@ __attribute__((target("amx-tile,amx-int8"))) uint64_t kern_peak_int8_amx(
 
 #define READ_STREAMS 2
 
-/* Read in two streams: measurements show that two streams at once are faster
- * than one and faster than four. */
+/* Read two halves of the memory at the same time: measurements show that two
+ * streams are faster than one and faster than four. */
 void JOIN(kern_peak_read_, KERN_ISA)(const void *bytes, size_t n)
 {
 	const size_t apart = n / READ_STREAMS / sizeof(vec);

@@ -24,8 +24,9 @@ static ALWAYS_INLINE vec saturated(vec v)
 	return pickf(v < -Q8_HUGE, all(-Q8_HUGE), v);
 }
 
-/* The largest magnitude. The bits of magnitudes are compared as integers: these
- * integers have the same order as the values, and NaN is above all values. */
+/* Returns the largest magnitude of n values. The bits of magnitudes are
+ * compared as integers: these integers have the same order as the values, and
+ * NaN is above all values. */
 static ALWAYS_INLINE float largest(
 	const float *x, unsigned n, const bool saturate)
 {
@@ -69,7 +70,8 @@ static ALWAYS_INLINE void codes_of(int8_t *q, const float *x, unsigned n,
 	}
 }
 
-/* Quantize a group of n values. Returns its scale. */
+/* Quantize a group of n values to int8 codes. Returns the scale of the group.
+ */
 static float quantize_group(int8_t *q, const float *x, unsigned n)
 {
 	float most = largest(x, n, false);
@@ -88,7 +90,8 @@ static float quantize_group(int8_t *q, const float *x, unsigned n)
 	return most / 127;
 }
 
-/* Transpose 16 codes as a 4 by 4 matrix. */
+/* Write 16 codes to `to` in the order of a transposed 4 by 4 matrix
+ * (kern_tile.h). */
 static ALWAYS_INLINE void permute(int8_t *to, const int8_t *from)
 {
 	sixteen c;
@@ -189,8 +192,8 @@ STRIP_FN(q8_few, false, false)
 STRIP_FN(q4_many, true, true)
 STRIP_FN(q8_many, false, true)
 
-/* The last strip, if it has only n < 32 outputs: compute 32 outputs and copy n
- * of them. */
+/* Process the last strip if it has only n < 32 outputs: compute 32 outputs and
+ * copy n of them to y. */
 static void short_strip(strip_fn *fn, struct block b, const uint8_t *w,
 	unsigned n, unsigned rows, unsigned k, void *scratch)
 {
@@ -208,8 +211,8 @@ static void short_strip(strip_fn *fn, struct block b, const uint8_t *w,
 	}
 }
 
-/* For each strip, call fns[a][b], where a is 1 for 4-bit codes and b is 1 for
- * many rows. */
+/* For each strip of weights, call fns[a][b], where a is 1 for 4-bit codes, and
+ * b is 1 for more rows than few() allows. */
 static ALWAYS_INLINE void multiply_strips(strip_fn *const fns[2][2], float *y,
 	size_t ldy, const void *xq, unsigned rows, enum dtype wt, const void *w,
 	unsigned n, unsigned k, void *scratch)
@@ -239,7 +242,8 @@ void JOIN(kern_matmul_q8_, KERN_ISA)(float *y, size_t ldy, const void *xq,
 }
 
 #ifdef __AVX512VNNI__
-#include "tensor/kern_q8_amx.h" /* must follow the functions above */
+/* included here, because it uses the functions above */
+#include "tensor/kern_q8_amx.h"
 
 void kern_matmul_q8_amx(float *y, size_t ldy, const void *xq, unsigned rows,
 	enum dtype wt, const void *w, unsigned n, unsigned k, void *scratch)

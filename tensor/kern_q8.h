@@ -24,7 +24,7 @@
 #define Q8_WIDE
 #endif
 
-#define AHEAD 4096 /* prefetch distance in bytes */
+#define AHEAD 4096 /* how far ahead weights are prefetched, in bytes */
 
 /* Bytes of a tile: its codes, followed by 32 scales of fp16. */
 static ALWAYS_INLINE size_t tile_size(bool four)
@@ -40,8 +40,8 @@ static ALWAYS_INLINE void prefetch(const uint8_t *tile, bool four)
 		__builtin_prefetch(tile + i);
 }
 
-/* Two vectors of outputs of a strip (32 outputs), in ascending order, and for
- * each vector the index of its first output. */
+/* Two vectors of outputs of a strip (32 outputs). The outputs are in ascending
+ * order; at[i] is the index of the first output of v[i]. */
 struct pair {
 	vec v[2];
 	int at[2];
@@ -74,9 +74,9 @@ struct pairs {
 	ivec even, odd;
 };
 
-/* Load the codes of 16 inputs, eight pairs of indices k. Vector 0 has the
- * outputs 0-3, 8-11, 16-19 and 24-27, and vector 1 has all other outputs of the
- * tile. */
+/* Load vector v (0 or 1) of the codes of 16 inputs, which are eight pairs of
+ * indices k. Vector 0 has the outputs 0-3, 8-11, 16-19 and 24-27, and vector 1
+ * has all other outputs of the tile. */
 static ALWAYS_INLINE struct pairs nibble_pairs(const uint8_t *p, const int v)
 {
 	const __m512i a = get(p), b = get(p + 64);
@@ -297,9 +297,10 @@ static ALWAYS_INLINE void tile_scales(
 #endif
 
 /*
- * The int32 sum of the products w x of one group takes three steps: sum_begin,
- * then dot for each four codes, then sum_end, which returns the sum. `start` is
- * the correction that the row stores for this type of weights (kern_tile.h).
+ * The int32 sum of the products w x of one group (32 inputs) is computed in
+ * three steps: sum_begin, then dot for every four inputs, then sum_end, which
+ * returns the sum. `start` is the correction for unsigned weights that the
+ * quantized row stores (kern_tile.h).
  */
 #if defined(__AVX512VNNI__)
 
@@ -358,7 +359,7 @@ static ALWAYS_INLINE ivec magnitude(ivec w)
 	return (ivec)_mm512_abs_epi8((__m512i)w);
 }
 
-/* x where w >= 0 and -x where w < 0, for each byte. */
+/* For each byte: x if w >= 0, -x if w < 0. */
 static ALWAYS_INLINE ivec signed_by(ivec x, ivec w)
 {
 	return (ivec)_mm512_mask_sub_epi8((__m512i)x,
@@ -399,10 +400,10 @@ static ALWAYS_INLINE ivec sum_begin(ivec start)
 
 /*
  * The sum of 16 products of a nibble and an int8 code fits int16 (16 * 15 * 127
- * = 30480). Of products of two int8 codes, int16 holds only the sum of two
- * products (at most 2 * 128 * 127 = 32512), and only if the weight's sign is
- * moved to the activation: with a weight stored as an unsigned byte, 2 * 255 *
- * 127 would overflow.
+ * = 30480). For two int8 codes, only the sum of two products fits int16 (at
+ * most 2 * 128 * 127 = 32512), and only if the sign of the weight is moved to
+ * the activation: with a weight stored as an unsigned byte, 2 * 255 * 127 would
+ * overflow.
  */
 static ALWAYS_INLINE ivec dot(ivec sum, ivec w, ivec x, bool four)
 {

@@ -14,26 +14,26 @@
 #ifdef __AVX512VNNI__
 
 #define AMX_ROWS 16
-/* the fewest rows for which AMX is used; for fewer rows vector instructions are
- * as fast */
+/* the smallest number of rows for which AMX is used; for fewer rows vector
+ * instructions are as fast */
 #define AMX_LEAST 13
 #define AMX_FN    __attribute__((target("amx-tile,amx-int8,gfni")))
 
 /*
- * AMX_LAG is the number of groups between a product and the use of its sums.
- * AMX_LAG is large enough that no instruction waits for a tile register, and
- * small enough that the stored sums fit into 4 KiB. With more sums, other data
- * would be evicted from the L1 cache, and the CPU would delay loads, because it
- * treats a load and an earlier store whose addresses differ by 4 KiB as
- * dependent.
+ * AMX_LAG is the number of groups (32 inputs each) between a product and the
+ * use of its sums. AMX_LAG is large enough that no instruction waits for a tile
+ * register, and small enough that the stored sums fit into 4 KiB. With more
+ * sums, other data would be evicted from the L1 cache, and the CPU would delay
+ * loads, because it treats a load and an earlier store whose addresses differ
+ * by 4 KiB as dependent.
  */
 #define AMX_LAG  3
 #define AMX_RING 4
 
 /*
- * Sums of the last AMX_RING groups. Entries for tiles beyond the end of a chunk
- * keep old values, which are multiplied by a scale of 0. Entries for rows
- * beyond the end of a block keep old values too, which do not reach the
+ * The int32 sums of the last AMX_RING groups. Entries for tiles beyond the end
+ * of a chunk keep old values, which are multiplied by a scale of 0. Entries for
+ * rows beyond the end of a block keep old values too, which do not reach the
  * outputs.
  */
 struct amx_sums {
@@ -109,8 +109,9 @@ static ALWAYS_INLINE void amx_take(vec (*part)[2], int v, vec *sum)
 	}
 }
 
-/* Process the groups of a chunk for vector v of outputs. Meanwhile, add the
- * last sums of the other vector, which was processed before. */
+/* Process all groups of a chunk for vector v (0 or 1) of the outputs. The sums
+ * of a group are added AMX_LAG groups later, so the first steps add the last
+ * sums of the other vector, which was processed before. */
 static ALWAYS_INLINE AMX_FN void amx_vector(vec *sum, vec (*part)[2],
 	struct amx_sums *s, const int v, const struct chunk *c,
 	const struct block *b, struct ahead *ahead, const bool last,
@@ -167,8 +168,8 @@ static ALWAYS_INLINE AMX_FN void amx_rows(const struct chunk *c, struct block b,
 }
 
 /*
- * Convert nibbles n to bytes n - 8. The lowest three bits of the byte are the
- * lowest three bits of n, and all other bits are the inverse of n's highest
+ * Convert nibbles n to bytes n - 8. The lowest three bits of n - 8 are the
+ * lowest three bits of n, and all its other bits are the inverse of n's highest
  * bit. Row i of the bit matrix, counted from its last byte, selects the bits of
  * n whose sum mod 2 is bit i of the result.
  */
@@ -226,7 +227,9 @@ static ALWAYS_INLINE AMX_FN void amx_strip(struct block b, const uint8_t *w,
 		c.tiles = k / TILE - i < Q8_TILES ? k / TILE - i : Q8_TILES;
 		ahead.weights = c.w + bytes;
 		amx_ready(ready, &c, four);
-		__asm__ volatile("" ::: "memory"); /* tile loads read *ready */
+		/* keep the stores to *ready before the loads of tile registers,
+		 * which the compiler does not know to read *ready */
+		__asm__ volatile("" ::: "memory");
 		amx_rows(&c, b, rows, &ahead, four);
 		c.w += bytes;
 		b.codes += Q8_GROUP;

@@ -15,19 +15,21 @@
 struct chunk {
 	const uint8_t *w; /* the first tile of the chunk, as stored */
 	unsigned tiles;
-	/* decoded codes of the chunk, in the workspace */
+	/* decoded codes and scales of the chunk, in the workspace; not used if
+	 * codes are decoded in registers */
 	const struct ready *ready;
 };
 
-/* Rows of activations, beginning at the first k of the chunk, and the outputs
- * of a strip. */
+/* The next rows to multiply. codes, start and scale point to the codes,
+ * corrections and scale of the first row for the inputs of the chunk; y points
+ * to the outputs of this row in the strip. */
 struct block {
 	const uint8_t *codes, *start, *scale;
 	size_t row_bytes;
 	float *y;
 	size_t ldy;
-	/* true for the first chunk: its sums replace the outputs; sums of later
-	 * chunks are added to the outputs */
+	/* true for the first chunk of a strip: the sums of this chunk replace
+	 * the outputs, and the sums of later chunks are added to the outputs */
 	bool first;
 };
 

@@ -70,8 +70,8 @@ static ALWAYS_INLINE void make_ready(
 
 /*
  * The sum of 32 products of a nibble and an int8 code fits int16 (32 * 8 * 127
- * = 32512). Of products of two int8 codes, only the sum of two products fits
- * (2 * 128 * 127).
+ * = 32512). For two int8 codes, only the sum of two products fits (2 * 128 *
+ * 127 = 32512).
  */
 static ALWAYS_INLINE void add_codes(int32_t *restrict acc,
 	const int16_t *restrict w, const int8_t *restrict x, const bool four)

@@ -15,16 +15,16 @@
 
 #ifdef Q8_WIDE
 
-/* The number of rows of a register tile with two vectors of outputs. Each row
- * needs an integer sum and a float32 sum for each vector, and all sums must fit
- * the registers. */
+/* The number of rows of a register tile, which has two vectors of outputs. For
+ * each row and each vector there is an int32 sum and a float32 sum, and all
+ * sums must fit the registers. */
 #define ROWS     (VEC_LANES == 8 ? 3 : 6)
 #define PERMUTED true
 
-/* Up to this number of rows, a product that decodes weights in registers uses a
- * single register tile. With VNNI, decoding once for eight rows is faster,
- * although the float32 sums of eight rows do not fit the registers and are kept
- * in the L1 cache. */
+/* For up to this number of rows, a product whose weights are decoded in
+ * registers uses a single register tile. With VNNI, decoding once for eight
+ * rows is faster, although the float32 sums of eight rows do not fit the
+ * registers and are kept in the L1 cache. */
 #ifdef __AVX512VNNI__
 #define FEW_ROWS 8
 #else
@@ -44,8 +44,8 @@ static ALWAYS_INLINE unsigned few(bool four)
 	return VEC_LANES < 8 ? 0 : VEC_LANES == 8 || four ? FEW_ROWS : 4 * ROWS;
 }
 
-/* The codes of a chunk (256 inputs), decoded and in the order of the products,
- * and the chunk's scales. */
+/* The decoded codes of a chunk (256 inputs), in the order in which the products
+ * use them, and the scales of the chunk. */
 struct ready {
 	struct half half[Q8_TILES][2];
 	vec scale[Q8_TILES][STRIP_VECS];
@@ -125,8 +125,8 @@ static ALWAYS_INLINE int8x16_t two_rows(
 /*
  * Add the products of 16 indices k, beginning at offset `at` of the rows: two
  * rows by two outputs by eight k at a time. For even r, acc[r] gets the sums of
- * rows r and r + 1 for outputs 0 and 1, and acc[r + 1] gets the sums of these
- * rows for outputs 2 and 3.
+ * the rows r and r + 1 for the outputs 0 and 1 of a vector, and acc[r + 1] gets
+ * the sums of the same rows for the outputs 2 and 3.
  */
 static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
 	const struct tile_rows *x, size_t at, const struct shape s)
@@ -199,8 +199,8 @@ static ALWAYS_INLINE void add_sums(vec (*sum)[2], ivec (*acc)[2],
 	}
 }
 
-/* Compute the sums of the next `rows` rows, from codes of weights as they are
- * stored. */
+/* Compute the float32 sums of a chunk for the next s.rows rows, decoding the
+ * stored codes of the weights in registers. */
 static ALWAYS_INLINE void stored_sums(vec (*sum)[2], const struct chunk *c,
 	const struct block *b, const struct shape s)
 {
@@ -230,7 +230,7 @@ static ALWAYS_INLINE void stored_sums(vec (*sum)[2], const struct chunk *c,
 	}
 }
 
-/* Like stored_sums, for codes of weights that make_ready has decoded. */
+/* Like stored_sums, but with the codes that make_ready has decoded. */
 static ALWAYS_INLINE void ready_sums(vec (*sum)[2], const struct chunk *c,
 	const struct block *b, struct ahead *ahead, const struct shape s)
 {
@@ -269,15 +269,15 @@ static ALWAYS_INLINE void enter_sums(
 	}
 }
 
-/* The number of prefetch steps in a chunk. A step is the product of a register
- * tile and a tile of weights. */
+/* The number of prefetch steps during the products of a chunk. One step comes
+ * with each product of a register tile and a tile of weights. */
 static ALWAYS_INLINE unsigned chunk_steps(unsigned rows)
 {
 	return (rows + ROWS - 1) / ROWS * (STRIP_VECS / 2) * Q8_TILES;
 }
 
 /* Process `count` register tiles of `rows` rows each. `after` is the number of
- * rows that follow these tiles. */
+ * rows that remain after these tiles. */
 static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
 	unsigned count, unsigned after, struct ahead *ahead, const int rows,
 	const bool four, const bool ready)
@@ -307,9 +307,9 @@ static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
 	}
 }
 
-/* Compile only the numbers of rows that can occur. If few() is not 0, decoded
- * codes are used only for several register tiles, of which each has at least
- * ROWS / 2 rows (rows_next). */
+/* Compile code only for the numbers n of rows that can occur. If few() is not
+ * 0, decoded codes are used only if there are several register tiles, and then
+ * each tile has at least ROWS / 2 rows (rows_next). */
 #define PANELS(n)                                                          \
 	case n:                                                            \
 		if (n <= (ready ? ROWS : FEW_ROWS) &&                      \

@@ -50,7 +50,7 @@ static float super_code(enum dtype type, unsigned c)
 {
 	static const int iq4_nl[16] = { -127, -104, -83, -65, -49, -35, -22,
 		-10, 1, 13, 25, 38, 53, 69, 89, 113 };
-	/* the published values, with all digits that float32 can represent */
+	/* the values that the QLoRA paper publishes, rounded to float32 */
 	static const float nf4[16] = { -1, -0.6961928f, -0.52507305f,
 		-0.3949175f, -0.28444138f, -0.18477343f, -0.091050036f, 0,
 		0.0795803f, 0.1609302f, 0.2461123f, 0.33791524f, 0.44070983f,
@@ -72,7 +72,7 @@ static float super_code(enum dtype type, unsigned c)
 	}
 }
 
-/* A weight of a tile: its value is q * d (code times scale). */
+/* A weight of a tile: code q and scale d. The value of the weight is q * d. */
 struct weight {
 	float q;
 	float d;
@@ -122,7 +122,8 @@ static struct weight tile_weight(
 	}
 }
 
-/* Get the weight at row j, column i of a matrix with rows of k values. */
+/* Get the weight in row j and column i of a tiled matrix `w` whose rows have k
+ * values. */
 static struct weight weight_at(
 	enum dtype type, const void *w, unsigned k, unsigned i, unsigned j)
 {
@@ -134,7 +135,7 @@ static struct weight weight_at(
 }
 
 /* Computes in float32 and by fma, as kern.h specifies for weights in tiles.
- * Each weight is decoded once and multiplied by its input of every row. */
+ * Each weight is decoded once, and then multiplied by input i of every row. */
 static void ref_matmul_tile(float *y, size_t ldy, const float *x, size_t ldx,
 	unsigned rows, enum dtype wt, const void *w, unsigned n, unsigned k,
 	bool w_f16, void *scratch)
@@ -207,8 +208,9 @@ static void ref_quantize(void *dst, const float *x, unsigned k)
 	}
 }
 
-/* The sum of the products of output j's weights and the group of activations
- * that begins at index i0, without the scale of the activations. */
+/* Returns the sum of products for output j over the group of activations (up to
+ * 256 inputs) that begins at input i0, not yet multiplied by the scale of the
+ * activations. */
 static float group_dot(const int8_t *q, enum dtype wt, const void *w,
 	unsigned k, unsigned i0, unsigned j)
 {
@@ -375,9 +377,9 @@ static double exp2_half(const uint16_t *table, double x)
 	return f16_to_f32(table[f32_to_f16((float)x) & 0x7fff]);
 }
 
-/* One block of algorithm 1 of the npu-tts paper (named in tensor/soc/price.h).
- * The output o and the running maximum m are rounded to fp16, the running sum l
- * is not. */
+/* Process one block of slots, from index `first` of the row's slots on, by
+ * algorithm 1 of the npu-tts paper (named in tensor/soc/price.h). The output o
+ * and the running maximum m are rounded to fp16, the running sum l is not. */
 static void ref_attend_tile(float *o, double *m, double *l, const float *q,
 	const struct visibility *see, unsigned head_dim, float scale,
 	const uint16_t *table, uint32_t first)

@@ -13,9 +13,10 @@
 #define STRIP_VECS (TILE / VEC_LANES)
 
 /*
- * The number of rows of the next register tile, at most `most`, if `rows` rows
- * are left. The last two register tiles are as equal as possible, so that a
- * register tile is less than half full only if there is just one tile.
+ * Returns the number of rows of the next register tile, which is at most
+ * `most`; `rows` rows are left. The last two register tiles are as equal as
+ * possible, so that a register tile is less than half full only if there is
+ * just one tile.
  */
 static ALWAYS_INLINE unsigned rows_next(unsigned rows, unsigned most)
 {

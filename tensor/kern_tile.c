@@ -28,9 +28,9 @@ static ALWAYS_INLINE vec load_codes(const int8_t *q)
 #endif
 }
 
-/* The lanes of a and b alternate between two indices k. Store the VEC_LANES
- * outputs of the first k at dst, and the outputs of the second k TILE floats
- * later. */
+/* In a and b, even lanes belong to one input k and odd lanes to input k + 1.
+ * Store the VEC_LANES outputs of input k at dst, and the outputs of input k + 1
+ * at dst + TILE. */
 static ALWAYS_INLINE void store_two(float *dst, vec a, vec b)
 {
 #if VEC_LANES == 16
@@ -111,7 +111,8 @@ static ALWAYS_INLINE void q8_tile(
 		}
 }
 
-/* Decode group g of a tile: 16 outputs at two indices k. */
+/* Decode group g of a tile, which has the weights of 16 outputs for two inputs
+ * k. */
 static ALWAYS_INLINE void put_group(float *restrict dst,
 	const int8_t *restrict q, float d, int g, const bool f16)
 {
@@ -158,7 +159,8 @@ static ALWAYS_INLINE void super_lut_tile(float *restrict dst,
 	const uint8_t *restrict p, const float table[16], const bool f16)
 {
 	for (int k = 0; k < TILE; k += 8, p += 144, dst += 8 * TILE) {
-		float d[8]; /* 16 outputs at two indices k share a scale */
+		/* the scales: 16 outputs and two inputs k share a scale */
+		float d[8];
 
 		for (int g = 0; g < 8; g++)
 			d[g] = row_f16(p + 2 * g);
@@ -241,8 +243,8 @@ static void decode(float *dst, enum dtype type, const uint8_t *tile, bool f16)
 #define ROWS    (VEC_LANES == 16 ? 8 : 3)
 #define CHUNK_K (TILE_SCRATCH / sizeof(float) / TILE)
 
-/* The number of strips of a register tile: enough for eight independent sums,
- * if the registers suffice. */
+/* Returns the number of strips of a register tile with this number of rows:
+ * enough for eight independent sums, if the registers suffice. */
 static ALWAYS_INLINE unsigned strips_for(unsigned rows)
 {
 	const unsigned vecs = rows * STRIP_VECS;
@@ -250,15 +252,16 @@ static ALWAYS_INLINE unsigned strips_for(unsigned rows)
 	return VEC_LANES == 4 || vecs > 6 ? 1 : vecs > 2 ? 2 : 4;
 }
 
-/* The operands of one multiplication: a block of strips, with k decoded weights
- * for each output. */
+/* The operands of one multiplication: rows of x, and decoded weights of a few
+ * strips for a chunk of k inputs. */
 struct panel {
 	float *y;
 	size_t ldy;
 	const float *x;
 	size_t ldx;
 	const float *w; /* [strips][k][32] */
-	unsigned n, k;  /* n is the number of outputs to store */
+	/* n: number of outputs to store; k: number of inputs of the chunk */
+	unsigned n, k;
 	/* true for the first chunk of k: the sums start from 0, not from y */
 	bool first;
 };

@@ -31,8 +31,9 @@
 #define Q8_GROUP 256 /* activations that share a scale */
 #define Q8_TILES (Q8_GROUP / TILE)
 
-/* Magnitudes are clamped to Q8_HUGE, so that 127 times their scale is finite.
- * If all magnitudes of a group of 256 are below Q8_TINY, the codes are 0. */
+/* Magnitudes of activations are clamped to Q8_HUGE, so that 127 times the scale
+ * is finite. If all magnitudes of a group of 256 are below Q8_TINY, the codes
+ * are 0. */
 #define Q8_HUGE 0x1p127f
 #define Q8_TINY 0x1p-100f
 

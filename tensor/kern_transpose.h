@@ -13,15 +13,17 @@
 
 #include "tensor/kern_lanes.h"
 
-/* A register tile has STRIP_HEADS heads, STRIP_VECS vectors of slots and
- * STRIP_LANES lanes of a score. With these numbers the tile fits 32 registers
- * (AVX-512) or 16 registers (other instruction sets). */
+/* A register tile has sums for STRIP_HEADS heads, STRIP_VECS vectors of slots
+ * and STRIP_LANES of the 16 lanes (partial sums) of a score. With these numbers
+ * the tile fits 32 registers (AVX-512) or 16 registers (other instruction
+ * sets). */
 #define STRIP_HEADS (VEC_LANES == 16 ? 6 : 3)
 #define STRIP_VECS  (VEC_LANES == 16 ? 2 : 4)
 #define STRIP_LANES (VEC_LANES == 16 ? 2 : 1)
 
-/* One step of the transposition: for each lane l with (l & s) != 0, exchange
- * lane l of a and lane l ^ s of b. */
+/* One step of the transposition, for each pair of vectors a and b whose numbers
+ * differ by s: for each lane l with (l & s) != 0, exchange lane l of a and lane
+ * l ^ s of b. */
 #define LOWER(s, l) ((l) & (s) ? VEC_LANES + ((l) ^ (s)) : (l))
 #define UPPER(s, l) ((l) & (s) ? VEC_LANES + (l) : (l) ^ (s))
 #define TRANSPOSE(v, s)                                                        \
@@ -66,9 +68,9 @@ static ALWAYS_INLINE void transpose_keys(float *transposed,
 		}
 }
 
-/* A score is the sum of KERN_LANES lanes (partial sums). For each score,
- * compute STRIP_LANES of these lanes (w, w + KERN_LANES / STRIP_LANES and so
- * on), and add them. */
+/* A score is the sum of KERN_LANES lanes (partial sums). For each score of `mh`
+ * heads and STRIP_VECS vectors of slots, compute STRIP_LANES of these lanes (w,
+ * w + KERN_LANES / STRIP_LANES and so on), and write their sum to `out`. */
 static ALWAYS_INLINE void strip_lanes(vec out[STRIP_HEADS][STRIP_VECS],
 	const float *q, const float *k, const size_t wide, const int w,
 	const int mh)
@@ -101,7 +103,8 @@ static ALWAYS_INLINE void strip_lanes(vec out[STRIP_HEADS][STRIP_VECS],
 				: sum[0][r][j] + sum[STRIP_LANES - 1][r][j];
 }
 
-/* Compute the scores of `mh` heads for STRIP_VECS vectors of slots. */
+/* Compute the scores of `mh` heads for STRIP_VECS vectors of slots, and store
+ * them in s. */
 static ALWAYS_INLINE void strip_tile(float *s, const float *q, const float *k,
 	const size_t wide, float scale, const int mh)
 {

@@ -17,7 +17,8 @@
 
 /* ---- matmul ---- */
 
-/* Decode fp16 rows, by the conversion instruction if the CPU has one. */
+/* Decode a row of fp16 values, by the CPU's conversion instruction if the
+ * instruction set has one. */
 static void vec_f16_row(float *restrict dst, const void *restrict src, size_t n)
 {
 	const uint8_t *p = src;
@@ -145,7 +146,9 @@ static void tiles(float *lane, const float *x, size_t ldx, unsigned rows,
 
 		if (VEC_LANES == 16) {
 			tile(at, xr, ldx, w, k, 4, 4);
-		} else { /* 16 registers hold 8 sums */
+		} else {
+			/* 16 registers hold 8 sums: two weight rows at a time
+			 */
 			tile(at, xr, ldx, w, k, 4, 2);
 			tile(at + 2 * KERN_LANES, xr, ldx, w + 2, k, 4, 2);
 		}
@@ -158,7 +161,8 @@ static void tiles(float *lane, const float *x, size_t ldx, unsigned rows,
 				w + c, k, 1, 1);
 }
 
-/* Multiply the last k < 16 columns, padded with zeros to 16. */
+/* Multiply the last k < 16 columns of x and of the weight rows, padded with
+ * zeros to 16 columns. */
 static void tail(float *lane, const float *x, size_t ldx, unsigned rows,
 	const float *const *w, unsigned cols, size_t k)
 {
@@ -177,12 +181,12 @@ static void tail(float *lane, const float *x, size_t ldx, unsigned rows,
 	}
 }
 
-/* The operands of one step of vec_matmul's loop over weight rows. */
+/* The operands of one iteration of vec_matmul's loop over weight rows. */
 struct panel {
 	/* the two parts of the workspace: decoded weights, and sums */
 	float *weights, *lane;
 	enum dtype type;
-	const uint8_t *w; /* first of `cols` weight rows */
+	const uint8_t *w; /* the first of `cols` weight rows */
 	size_t row_bytes;
 	unsigned cols, k;
 	bool w_f16;
@@ -329,10 +333,10 @@ static void vec_add_scaled(float *y, const float *x, float scale, size_t n)
 
 /*
  * Round to the 11 significant bits of fp16 without leaving float32: add half a
- * unit and clear the lower bits. Below 2^-14, where all fp16 values are
- * multiples of 2^-24, add and subtract 0.5, since float32 values just above 0.5
- * are multiples of 2^-24. Add the number of saturated values of each lane to
- * *saturated.
+ * unit and clear the lower bits. Below 2^-14 all fp16 values are multiples of
+ * 2^-24; add and subtract 0.5 there, because float32 values just above 0.5 are
+ * multiples of 2^-24 too. For each lane, add 1 to *saturated if the value of
+ * the lane saturates.
  */
 static ALWAYS_INLINE vec round_f16(vec x, ivec *saturated)
 {
@@ -346,7 +350,7 @@ static ALWAYS_INLINE vec round_f16(vec x, ivec *saturated)
 		(ivec)((bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu);
 	const vec tiny = (mag + 0.5f) - 0.5f;
 
-	*saturated -= over; /* a true mask is -1 */
+	*saturated -= over; /* a lane of `over` is -1 if its value saturates */
 	return pickf(x == x,
 		(vec)(sign | pick(mag < 0x1p-14f, (ivec)tiny, normal)), x);
 }

@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define PART_STRIPS 16 /* strips (32 rows each) that a thread packs at once */
+/* number of strips (32 rows each) that a thread packs at a time */
+#define PART_STRIPS 16
 
 const char *const layout_names[] = { "rows", "tiles", "groups", "super", NULL };
 
@@ -69,8 +70,8 @@ struct pack {
 
 #define PART_ROWS (PART_STRIPS * TILE)
 
-/* Check the values of a part, then pack it. The check loads the values into the
- * CPU cache. */
+/* Check the values of a part of the matrix, then pack the part. The check loads
+ * the values into the CPU cache, so packing finds them there. */
 static void pack_part(void *arg, unsigned part, unsigned thread)
 {
 	struct pack *p = arg;

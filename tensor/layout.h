@@ -41,7 +41,8 @@ enum layout {
  * NULL. */
 extern const char *const layout_names[];
 
-/* The type in which the layout stores an [n][k] matrix of GGUF type `from`. */
+/* The type in which the layout stores a matrix of GGUF type `from` with rows of
+ * k values. */
 enum dtype layout_type(
 	enum layout, enum dtype from, uint32_t k, size_t strip_max);
 

@@ -10,13 +10,15 @@
 #include <math.h>
 
 struct softmax {
-	/* largest logit, which is subtracted so that weights are <= 1 */
+	/* the largest of all logits; it is subtracted from each logit, so that
+	 * weights are at most 1 */
 	double most;
 	double temperature; /* greater than 0 */
 	double sum;         /* sum of the weights of the logits added so far */
 };
 
-/* The weight of a logit, which is the numerator of its probability. */
+/* The weight of a logit: its probability is its weight divided by the sum of
+ * all weights. */
 static inline double softmax_weight(const struct softmax *s, double logit)
 {
 	return exp((logit - s->most) / s->temperature);

@@ -12,7 +12,8 @@
 #include <string.h>
 
 #define SOFTMAX_LANES 16
-/* number of values summed in float32, before the sum is added in double */
+/* number of values that are summed in float32; such sums are then added in
+ * double */
 #define SOFTMAX_PIECE (64 * SOFTMAX_LANES)
 
 /* e^x for x <= 0 with a relative error of 2e-7. The result is 0 for x below -87
@@ -37,7 +38,7 @@ static inline float softmax_exp(float x)
 	return p;
 }
 
-/* The sum of the weights of up to SOFTMAX_PIECE logits. */
+/* The sum of the weights of n logits, n at most SOFTMAX_PIECE. */
 static inline double softmax_piece(
 	const float *logits, uint32_t n, float most, float scale)
 {

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define GROUPS 32 /* number of groups in a tile; a group has 32 values */
-/* number of groups that `put` stores at once: a super-group of 256 values */
+/* number of groups that one call of `put` stores: a super-group of 256 values
+ */
 #define BATCH 8
 /* bytes of the largest group, which has 32 fp16 values */
 #define BLOCK_MAX 64
@@ -18,13 +19,14 @@
  * form a group, and in where the bytes of a group are stored. */
 struct format {
 	struct tile_info info;
-	/* a byte of codes that decode to 0; used if info.by_output */
+	/* a byte whose codes decode to 0, for missing outputs; used if
+	 * info.by_output is set */
 	uint8_t zero;
-	/* Store the groups g to g + 7, read from blocks of `size` bytes that
-	 * are `stride` bytes apart. */
+	/* Store the groups g to g + 7 in the tile. They are read from blocks of
+	 * `size` bytes that are `stride` bytes apart. */
 	void (*put)(uint8_t *tile, unsigned g, const uint8_t *block,
 		size_t stride, size_t size);
-	/* Load group g into a block of `size` bytes. */
+	/* Load group g of the tile into a block of `size` bytes. */
 	void (*get)(
 		uint8_t *block, const uint8_t *tile, unsigned g, size_t size);
 };
@@ -37,9 +39,9 @@ static void scales_put(uint8_t *dst, const uint8_t *block, size_t stride)
 		memcpy(dst + 2 * i, block + i * stride, 2);
 }
 
-/* Blocks of f16 (16 words of 4 bytes) or q8_0 (a scale of 2 bytes, and 8 words
- * of 4 bytes). The words j of all 32 outputs are contiguous; the scales follow
- * the words. */
+/* Store groups whose blocks are f16 (16 words of 4 bytes) or q8_0 (a scale of 2
+ * bytes, and 8 words of 4 bytes). In the tile, the words j of all 32 outputs
+ * are contiguous, and the scales follow all words. */
 static void tile_words_put(uint8_t *tile, unsigned g, const uint8_t *block,
 	size_t stride, size_t size)
 {
@@ -67,7 +69,8 @@ static void tile_words_get(
 
 typedef uint64_t two __attribute__((vector_size(16)));
 
-/* Exchange the bits `mask` of b with the bits of a that are `shift` higher. */
+/* Exchange those bits of b that are set in `mask` with the bits of a that are
+ * `shift` positions higher. */
 static inline void two_swap(two *a, two *b, int shift, uint64_t mask)
 {
 	const two t = (*a >> shift ^ *b) & mask;
@@ -338,8 +341,8 @@ bool tile_is_exact(enum dtype to, enum dtype from)
 	return f && f->info.by_output && f->info.block == from;
 }
 
-/* Store the outputs g to g + 7 of a tile. The outputs with number `live` and
- * above do not exist and are stored as zeros. */
+/* Store the outputs g to g + 7 of a tile that has only `live` outputs; outputs
+ * from number `live` on are stored as zeros. */
 static void put_short(const struct format *f, uint8_t *tile, unsigned g,
 	const uint8_t *block, size_t stride, unsigned live)
 {
@@ -358,7 +361,8 @@ static void put_short(const struct format *f, uint8_t *tile, unsigned g,
 	f->put(tile, g, blocks[0], BLOCK_MAX, bytes);
 }
 
-/* Pack a strip of `live` <= 32 outputs from blocks of the format's own type. */
+/* Pack a strip of `live` <= 32 outputs from blocks of the type that the
+ * format's groups have, without decoding them. */
 static void pack_blocks(const struct format *f, uint8_t *dst,
 	const uint8_t *src, unsigned live, uint32_t k)
 {

@@ -48,21 +48,23 @@
 struct tile_info {
 	const char *name; /* "tile-q4_0" */
 	unsigned bytes;   /* bytes of one tile */
-	unsigned bits;    /* number of bits of a code: 4, 8 or 16 */
-	enum dtype block; /* the type of a group of 32 values */
+	unsigned bits;    /* number of bits of a stored value: 4, 8 or 16 */
+	/* the GGUF type or row format by which a group of 32 values is encoded
+	 */
+	enum dtype block;
 	/* true: a group is 32 inputs of one output; false: 32 consecutive
 	 * values in the order of tile_index */
 	bool by_output;
 };
 
-/* Returns the description of a tiled type, or NULL for any other type. */
+/* Returns the description of a tiled type, or NULL if the type is not tiled. */
 const struct tile_info *tile_info(uint32_t type);
 
-/* Bytes of a strip, 32 outputs by k. Returns 0 if the type is not tiled or k is
- * too large or not a multiple of 32. */
+/* Bytes of a strip of 32 outputs by k inputs. Returns 0 if the type is not
+ * tiled, or if k is too large or not a multiple of 32. */
 size_t tile_strip_bytes(uint32_t type, uint64_t k);
 
-/* Bytes of an [n][k] matrix. Returns 0 in the same cases as
+/* Bytes of an [n][k] matrix in tiles. Returns 0 in the same cases as
  * tile_strip_bytes. */
 size_t tile_bytes(uint32_t type, uint64_t n, uint64_t k);
 
@@ -75,8 +77,8 @@ static inline unsigned tile_index(unsigned k, unsigned n)
 
 /*
  * Encode one tile from float32 [32 n][32 k], or decode it. Encoding quantizes
- * every group like a row of 32 values in dtype.h, with the same scale and the
- * same codes.
+ * every group of 32 values as dtype.h quantizes a row of 32 values, with the
+ * same scale and codes.
  */
 void tile_encode(enum dtype type, void *dst, const float *src);
 void tile_decode(enum dtype type, float *dst, const void *src);

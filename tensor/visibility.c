@@ -87,7 +87,7 @@ uint64_t row_visibility_slots(const struct row_visibility *s)
 /*
  * A stable insertion sort. Rows are mostly sorted already, so each row is first
  * compared with the last sorted row. If the row belongs before the last sorted
- * row, a binary search finds its place.
+ * row, a binary search finds the row's position.
  */
 void visibility_order(
 	const struct row_visibility *s, uint32_t n, uint32_t *order)
@@ -123,7 +123,8 @@ void visibility_order(
  */
 struct cut {
 	struct visibility_piece *piece;
-	/* top of the stack; an entry is {first row, depth in slots} */
+	/* top of the stack of open nodes; an entry is {number of its first row,
+	 * length of its prefix in slots} */
 	struct visibility_piece *open;
 	uint32_t n;
 };
@@ -136,9 +137,9 @@ static void add_piece(struct cut *c, uint32_t rows, uint64_t slots)
 }
 
 /*
- * Close the open nodes that are deeper than `depth`, which is the number of
- * slots that row `row` shares with the preceding rows. `first` is the first row
- * of the last group.
+ * Close the open nodes whose prefix is longer than `depth`, which is the number
+ * of slots that row `row` shares with the preceding row. `first` is the first
+ * row of the last group.
  */
 static void close_nodes(
 	struct cut *c, uint32_t first, uint32_t row, uint64_t depth)

@@ -33,18 +33,20 @@ uint64_t row_visibility_slots(const struct row_visibility *);
 void visibility_order(
 	const struct row_visibility *, uint32_t n, uint32_t *order);
 
-/* A piece of the cache: `slots` slots to which the same `rows` rows attend. */
+/* A piece of the KV cache: `slots` slots, to each of which the same `rows` rows
+ * attend. */
 struct visibility_piece {
 	uint32_t rows, slots;
 };
 
 /*
- * Divide the slots to which n >= 1 rows attend into pieces, written to piece[2
- * * n], and return the number of pieces. Consecutive rows form one group if
- * each row's spans begin with all spans of the row before it. Such rows belong
- * to one sequence (possibly to a tree of drafts) and differ only in their
- * masks. Every row of a group is assumed to attend to as many slots as the row
- * of the group that attends to most.
+ * Divide the slots to which n >= 1 rows attend into pieces, and return the
+ * number of pieces. The array `piece` has room for 2 * n pieces. Consecutive
+ * rows (in the order of visibility_order) form one group if each row's spans
+ * begin with all spans of the row before it. Such rows belong to one sequence
+ * (possibly to a tree of drafts) and differ only in their masks. Every row of a
+ * group is assumed to attend to as many slots as the row of the group that
+ * attends to most.
  */
 uint32_t visibility_cut(const struct row_visibility *, const uint32_t *order,
 	uint32_t n, struct visibility_piece *piece);

@@ -4,7 +4,7 @@
 #include "tensor/soc/soc.h"
 
 /* The number of packets from a shift, a permutation or a product to the first
- * packet that can use its result. */
+ * packet that can use the result. */
 #define LATENCY 2
 
 unsigned hvx_packets(const struct soc *soc, const struct hvx *h)
@@ -14,16 +14,18 @@ unsigned hvx_packets(const struct soc *soc, const struct hvx *h)
 	unsigned compute =
 		h->alu + shift + h->permute + h->pair + h->mpy + h->wide;
 	unsigned memory = h->load + 2 * h->loadu + h->store + h->scalar;
-	/* An aligned load occupies a compute unit to write its register; a
-	 * store of a new value occupies none; an unaligned load occupies the
-	 * permute unit. */
+	/* How many compute units the instructions occupy, of the four in a
+	 * packet. An aligned load occupies one unit to write its register, an
+	 * unaligned load occupies the permute unit, and a store of a new value
+	 * occupies none. `pair` and `wide` instructions occupy two units. */
 	unsigned units = compute + h->pair + h->wide + h->load + h->loadu;
-	/* There are two memory slots, and only slot 0 can store. */
+	/* A packet has two memory slots, and only slot 0 can store. */
 	unsigned packets =
 		larger(larger(h->load + h->loadu, h->store + h->loadu),
 			ceil_div(memory, 2));
-	/* Packets that shifts and permutes need. Instructions that use both
-	 * units (`pair`) are added below. */
+	/* Packets that the shift unit and the permute unit need for
+	 * instructions that use one of them. Instructions that use both units
+	 * (`pair`) are added below. */
 	unsigned lanes = soc->vector_permute_shifts != 0
 		? larger(permute, ceil_div(shift + permute, 2))
 		: larger(permute, shift);

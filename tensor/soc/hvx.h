@@ -24,12 +24,13 @@ struct hvx {
 	/* aligned stores of a result that the same packet computes */
 	unsigned store;
 	unsigned scalar; /* loads of the scalar core */
-	/* instructions for any unit: logic, compare, select, add, max */
+	/* instructions that any unit executes: logic, compare, select, add, max
+	 */
 	unsigned alu;
-	/* instructions for the shift unit: shifts; additions and conversions of
+	/* instructions of the shift unit: shifts; additions and conversions of
 	 * floats */
 	unsigned shift;
-	/* instructions for the permute unit: align, rotate */
+	/* instructions of the permute unit: align, rotate */
 	unsigned permute;
 	/* instructions that use both the shift and the permute unit:
 	 * look-up, shuffle, unpack */
@@ -42,12 +43,13 @@ struct hvx {
 	 * shift each on phones with qfloat, otherwise free */
 	unsigned convert;
 
-	/* If bodies do not overlap: packets of the longest chain without its
-	 * conversions, and the number of conversions on that chain. */
+	/* If successive bodies do not overlap, else 0: number of packets of the
+	 * longest chain of dependent instructions, without conversions, and the
+	 * number of conversions in this chain. */
 	unsigned chain, chain_converts;
 };
 
-/* The number of packets of one loop body. */
+/* The smallest number of packets for one loop body on this phone. */
 unsigned hvx_packets(const struct soc *, const struct hvx *);
 
 #endif

@@ -112,15 +112,16 @@ const struct hvx price_from_tile = {
 
 static const struct {
 	unsigned values; /* values that one loop body processes */
-	/* packets for each row that form one dependent chain; unless 0, one
-	 * vector unit processes the whole row */
+	/* number of packets of each row that depend on each other and are not
+	 * part of the loop body; if it is not 0, one vector unit processes a
+	 * whole row */
 	unsigned across;
-	/* for each row: number of vectors of n values that the operator reads
-	 * or writes */
+	/* how many arrays of n values the operator reads or writes for each row
+	 */
 	unsigned operands;
 	struct hvx body;
 } rows_ops[PRICE_ROWS_OPS] = {
-	/* work: a sum of squares, then the products */
+	/* a sum of squares, then the products of values, factor and weights */
 	[PRICE_NORM] = { 32, 40, 3,
 		{ .load = 3,
 			.shift = 1,
@@ -133,8 +134,7 @@ static const struct {
 			.wide = 4,
 			.convert = 2,
 			.store = 2 } },
-	/* work: an exponential, a reciprocal by three Newton steps, two
-	 * products */
+	/* an exponential, a reciprocal by three Newton steps, two products */
 	[PRICE_SWIGLU] = { 64, 0, 3,
 		{ .load = 4,
 			.alu = 8,
@@ -146,8 +146,8 @@ static const struct {
 			.chain_converts = 5 } },
 	[PRICE_ADD] = { 32, 0, 3,
 		{ .load = 2, .shift = 1, .convert = 1, .store = 1 } },
-	/* work: the maximum of 32 values, across the lanes of a vector; the
-	 * reciprocal of the maximum; a product */
+	/* for each group of 32 values: the maximum across the lanes of a
+	 * vector; the reciprocal of the maximum; a product */
 	[PRICE_QUANTIZE] = { 128, 0, 2,
 		{ .load = 4,
 			.alu = 28,

@@ -1,11 +1,12 @@
 /*
  * The cost model of a phone: it computes time and energy from an operator's
- * shape. The device process computes the cost of the operators that it runs;
- * the host computes the cost of its own work and of shapes that the device does
- * not run. The profiles of phones are text files in this directory
+ * shape (its numbers of rows and columns, and its number formats). The device
+ * process computes the cost of the operators that it runs; the host computes
+ * the cost of its own work, and of operators of models that the device does not
+ * run. The profiles of phones are text files in this directory
  * (tensor/soc/NAME.soc), which the host reads (host/shipped/soc_file.h). struct
- * soc holds the numbers of one profile. A price is the cost of one shape on one
- * phone (struct price).
+ * soc holds the numbers of one profile. A price (struct price) is the cost of
+ * some work, such as one operator, on one phone.
  *
  * The model has three steps, as in a roofline model:
  *   1. Count the work of each engine: tile products of the matrix engine,
@@ -18,10 +19,10 @@
  *      the slowest engine, plus the launch (price_finish).
  * The energy is the sum over the engines of busy time times power.
  *
- * Nothing is measured. The cost depends only on the shape and the profile, and
- * is equal on every machine to the last picosecond. The reason is that counts
- * and sums are integers, and that each time is computed by a few products and
- * quotients of doubles in a fixed order.
+ * Nothing is measured. The cost depends only on the amount and kind of work and
+ * on the profile, and is equal on every machine to the last picosecond. The
+ * reason is that counts and sums are integers, and that each time is computed
+ * by a few products and quotients of doubles in a fixed order.
  *
  * The packets are counted from instruction sequences in price*.c, which
  * docs/soc-clock.md explains. The modeled machine is that of sections 3.1 and 5
@@ -43,7 +44,7 @@
 
 struct soc;
 
-/* largest value of rows, n, k and the number of cache slots */
+/* largest number of rows, n, k and KV-cache slots of an operator */
 #define PRICE_MAX (UINT64_C(1) << 20)
 
 /* clang-format off */
@@ -91,20 +92,21 @@ struct price {
 /* Convert seconds to picoseconds, at most 11 days. */
 uint64_t price_ps(double seconds);
 
-/* Add *p to *sum for two pieces of work that run one after the other. A sum
- * that would overflow becomes the largest value. */
+/* Add *p to *sum: the price of two pieces of work that run one after the other.
+ * A sum that would overflow becomes the largest value. */
 void price_add(struct price *sum, const struct price *p);
 
 /* ---- operators of the NPU ---- */
 
-/* Remove the cost of the launch from an operator's price, because the operator
- * is fused with the preceding operator and both run in one launch. */
+/* Remove the cost of a launch from the price of an operator that is fused with
+ * the preceding operator, because both operators run in one launch. */
 void price_join(const struct soc *, struct price *);
 
 enum price_exp {
-	PRICE_EXP_F32, /* by a polynomial, on values widened to 32 bits */
-	PRICE_EXP_F16, /* by a polynomial, in 16 bits */
-	/* by gathers from a table of 64 KiB (npu-tts paper, section 5.2.1) */
+	PRICE_EXP_F32, /* e^x by a polynomial, on values widened to 32 bits */
+	PRICE_EXP_F16, /* e^x by a polynomial, in 16 bits */
+	/* 2^x by gathers from a table of 64 KiB (npu-tts paper, section 5.2.1)
+	 */
 	PRICE_EXP_TABLE,
 };
 
@@ -122,9 +124,10 @@ int price_likely(const struct soc *, uint64_t graph_rows, uint64_t rows,
 	uint64_t n, uint64_t k, enum dtype type, enum price_exp,
 	struct price *out);
 
-/* How a kernel turns stored weights into the fp16 of the matrix engine. */
+/* How a kernel turns stored weights into fp16 values for the matrix engine. */
 enum price_dequant {
-	PRICE_DEQUANT, /* as Tandem's kernels do */
+	/* the conversion that Tandem's kernels use */
+	PRICE_DEQUANT,
 	/* one group after another, as the library of the npu-tts paper's
 	 * authors does for weights without super-groups (group-q4_0,
 	 * group-q8_0) */
@@ -156,8 +159,8 @@ static inline int price_matmul(const struct soc *soc, uint64_t rows, uint64_t n,
  * For a product as in price_matmul, add to *out the overhead of the phone's
  * runtime, as time of the vector units: for each weight, batch_weight_s plus
  * `rows` times row_weight_s. `rows` is the number of rows without padding.
- * There is no overhead if `rows` is 1, or if these numbers of the profile are
- * 0.
+ * There is no overhead if `rows` is 1, or if batch_weight_s and row_weight_s
+ * are 0 in the profile.
  */
 void price_matmul_rows(const struct soc *, uint64_t rows, uint64_t n,
 	uint64_t k, struct price *out);
@@ -179,9 +182,9 @@ struct price_heads {
  * The price of attention (algorithm 1 of the npu-tts paper) in a static graph
  * of graph_rows positions, of which `rows` are real and the others padding.
  * Attention is one operator, which processes the pieces of an fp16 KV cache
- * (tensor/visibility.h), each for the rows that attend to it. Padding rows are
- * added to the pieces to which all real rows attend. The price of an invalid
- * shape is 0.
+ * (tensor/visibility.h), each piece for the rows that attend to it. Padding
+ * rows are assumed to attend to those pieces to which all real rows attend. The
+ * price of an invalid shape is 0.
  */
 void price_visibility(const struct soc *, const struct price_heads *,
 	uint64_t graph_rows, uint64_t rows, const struct visibility_piece *,
@@ -195,7 +198,7 @@ enum price_rows_op {
 	PRICE_SWIGLU,   /* silu(gate) * up */
 	PRICE_ADD,      /* addition of the residual */
 	PRICE_QUANTIZE, /* quantization to Q8_0 */
-	PRICE_KV_WRITE, /* conversion to fp16 in the KV cache */
+	PRICE_KV_WRITE, /* conversion to fp16 and write to the KV cache */
 	PRICE_ROWS_OPS
 };
 
@@ -205,8 +208,9 @@ int price_rows(const struct soc *, enum price_rows_op, uint64_t rows,
 void price_maintenance(const struct soc *, uint64_t bytes, struct price *out);
 
 /*
- * The price of copying bytes to TCM by one DMA descriptor before an operator
- * begins: for weight vectors in memory from which the cores cannot load.
+ * The price of one DMA transfer of `bytes` to TCM before an operator begins.
+ * Weight vectors need such a transfer if they lie in memory from which the
+ * cores cannot load.
  */
 void price_dma(const struct soc *, uint64_t bytes, struct price *out);
 
@@ -227,8 +231,9 @@ void price_graph_load(const struct soc *, uint64_t bytes, struct price *out);
 void price_cpu(
 	const struct soc *, uint64_t bytes, uint64_t flops, struct price *out);
 
-/* The price of [rows][k] times [n][k] of any type on the CPU, for logits or a
- * draft model. k is a multiple of the type's block. */
+/* The price of the product of [rows][k] activations and an [n][k] matrix of any
+ * type on the CPU, for logits or a draft model. k is a multiple of the type's
+ * block. */
 int price_cpu_matmul(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
 	enum dtype type, struct price *out);
 

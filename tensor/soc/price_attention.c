@@ -11,7 +11,8 @@
 #include <string.h>
 
 #define HEADS_MAX 4096
-/* number of KV positions of one KV head that are processed as one piece */
+/* number of KV positions of a KV head that one step of the pipeline processes
+ */
 #define PIECE 64
 /* number of rows of scores that TCM (the NPU's local memory) holds at once */
 #define ROW_BLOCK 256
@@ -20,11 +21,11 @@
 /* ---- softmax ---- */
 
 /*
- * The instructions for two rows by 64 columns of a softmax, in four loops:
- * separate the rows of a tile into two vectors (rows_apart); apply the mask and
- * find the maximum (mask_max); compute table indices (table_index); look up,
- * store back into the tile and sum in 32 bits (sum_rows). If the exponential is
- * a polynomial, the last loop computes the polynomial instead of the look-up.
+ * The loop bodies of a softmax, each for two rows by 64 columns: separate the
+ * rows of a tile into two vectors (rows_apart); apply the mask and find the
+ * maximum (mask_max); compute table indices (table_index); look up, store back
+ * into the tile and sum in 32 bits (sum_rows). If the exponential is a
+ * polynomial, the last loop computes the polynomial instead of the look-up.
  */
 static const struct hvx rows_apart = { .load = 2, .pair = 1, .store = 2 };
 static const struct hvx mask_max = {
@@ -54,9 +55,9 @@ static const struct hvx exp_f32_sum = { .load = 2,
 	.chain = 47,
 	.chain_converts = 3 };
 
-/* Packets for two rows whose instructions form one dependent chain: the maximum
- * and the sum across the lanes of a vector, and the broadcast of the maximum to
- * all lanes. */
+/* Packets for two rows outside of the loops, whose instructions depend on each
+ * other: the maximum and the sum across the lanes of a vector, and the
+ * broadcast of the maximum to all lanes. */
 #define ROWS_ACROSS 57
 
 static void softmax_counts(const struct soc *soc, uint64_t rows,
@@ -95,18 +96,20 @@ int price_softmax(const struct soc *soc, uint64_t rows, uint64_t length,
 /* ---- attention ---- */
 
 struct attention {
-	/* rows of scores of a KV head: the number of input rows times the
-	 * number of query heads that share the KV head */
+	/* number of rows of scores of a KV head: the input rows times the query
+	 * heads that share the KV head */
 	uint64_t rows;
-	uint64_t heads; /* KV heads */
-	uint64_t dim;   /* head_dim in tiles */
+	uint64_t heads; /* number of KV heads */
+	uint64_t dim;   /* head_dim, in tiles of 32 */
 	enum price_exp exp;
-	/* number of blocks of rows; number of KV positions in TCM at once */
+	/* number of blocks of ROW_BLOCK rows of scores; number of KV positions
+	 * that are in TCM at once */
 	uint64_t row_blocks, block;
 };
 
-/* transpose_k transposes 64 elements of 32 keys: five stages of shuffles of 32
- * vectors. shuffle_v interleaves the value vectors (V) of two positions. */
+/* The instructions that put keys and values in the order of tiles. transpose_k
+ * transposes 64 elements of 32 keys: five stages of shuffles of 32 vectors.
+ * shuffle_v interleaves the vectors of V of two positions. */
 static const struct hvx transpose_k = { .load = 32, .pair = 80, .store = 32 };
 static const struct hvx shuffle_v = { .load = 2, .pair = 1, .store = 2 };
 /* The instructions that update the maximum and the sum of 64 rows, including
@@ -120,8 +123,8 @@ static const struct hvx carry = { .load = 3,
 	.chain = 45,
 	.chain_converts = 4 };
 
-/* Set the counts and busy times of *p, which is zero, for attention between all
- * rows and `length` positions. */
+/* Set the counts and busy times of *p, which the caller has zeroed, for
+ * attention of all rows of scores to `length` KV positions. */
 static void attend(const struct soc *soc, const struct attention *a,
 	uint64_t length, struct price *p)
 {
@@ -153,8 +156,8 @@ static void attend(const struct soc *soc, const struct attention *a,
 
 /*
  * The price of attention to `length` slots, without the launch of the operator.
- * *first is the work for the first PIECE positions of one KV head, after which
- * all engines work in parallel. Returns false for an invalid shape.
+ * *first becomes the price of the first PIECE positions of one KV head, after
+ * which all engines work in parallel. Returns false for an invalid shape.
  */
 static bool attention(const struct soc *soc, uint64_t rows,
 	const struct price_heads *h, uint64_t length, struct price *out,
@@ -178,8 +181,9 @@ static bool attention(const struct soc *soc, uint64_t rows,
 		.exp = h->exp };
 	a.row_blocks = ceil_div(a.rows, ROW_BLOCK);
 	row_tiles = ceil_div(a.rows, TILE);
-	/* The number of positions that fit into TCM together with the queries,
-	 * the outputs, and the diagonal matrix that rescales the outputs. */
+	/* Compute a.block, the number of positions whose keys, values and
+	 * scores fit into TCM together with the queries, the outputs, and the
+	 * diagonal matrix that rescales the outputs. */
 	at_once = smaller(row_tiles * TILE, ROW_BLOCK);
 	taken = EXP_TABLE + 2 * (3 * at_once * dim + at_once * at_once);
 	a.block = room < taken
@@ -205,7 +209,8 @@ static bool attention(const struct soc *soc, uint64_t rows,
 	return true;
 }
 
-/* One operator processes all pieces, so the launch is counted once. */
+/* One operator processes all pieces, so its launch is counted once
+ * (price_finish). */
 void price_visibility(const struct soc *soc, const struct price_heads *h,
 	uint64_t graph_rows, uint64_t rows,
 	const struct visibility_piece *piece, uint32_t pieces,

@@ -12,7 +12,8 @@
  */
 static const unsigned sweep_ops[PRICE_SWEEPS] = {
 	[PRICE_SWEEP_ADD] = 1,
-	[PRICE_SWEEP_LARGEST] = 4, /* compare, select value and index, add */
+	/* compare, select the value, select the index, add */
+	[PRICE_SWEEP_LARGEST] = 4,
 	[PRICE_SWEEP_WEIGH] = 17,
 	[PRICE_SWEEP_FIND] = 2, /* subtract, compare */
 };
@@ -21,8 +22,8 @@ static const unsigned sweep_ops[PRICE_SWEEPS] = {
  * smallest candidate, and branch. */
 #define TOP_OPS 2
 
-/* Operations per value of a search: compare and branch, or multiply and add to
- * a hash. */
+/* Operations per value of a look-up (struct search_work): compare and branch,
+ * or multiply and add to a hash. */
 #define SEARCH_OPS 2
 
 static void price_ops(const struct soc *soc, double ops, struct price *out)

@@ -30,11 +30,12 @@ enum price_sweep {
 	PRICE_SWEEPS
 };
 
-/* The price of a sweep over `rows` rows of n values. Any numbers are valid; 0
- * costs nothing. */
+/* The price of a sweep over `rows` rows of n values. Both numbers may have any
+ * value; 0 costs nothing. */
 void price_sweep(const struct soc *, enum price_sweep, uint64_t rows,
 	uint64_t n, struct price *out);
 
+/* The price of `steps` loads, each of which waits for the preceding load. */
 void price_walk(const struct soc *, uint64_t steps, struct price *out);
 
 /*
@@ -45,22 +46,24 @@ void price_walk(const struct soc *, uint64_t steps, struct price *out);
 void price_draw(const struct soc *, uint64_t rows, uint64_t n, bool greedy,
 	struct price *out);
 
-/* The work of looking up tokens in sequences of tokens. */
+/* The work of looking up the next tokens in stored sequences of tokens. */
 struct search_work {
 	/* number of loads whose address is the result of the preceding load */
 	uint64_t steps;
 	/* number of values, contiguous in memory, that are compared or hashed
 	 */
 	uint64_t values;
-	uint64_t rows; /* number of rows of logits that are sorted */
+	/* number of rows of logits in which the largest values are searched */
+	uint64_t rows;
 };
 
-/* The price of look-ups; a row has n logits. */
+/* The price of look-ups of tokens; a row has n logits. The search in a row
+ * costs as much as PRICE_SWEEP_LARGEST. */
 void price_search(const struct soc *, const struct search_work *, uint64_t n,
 	struct price *out);
 
-/* The price of finding the k largest values of each row, sorted, and their
- * probabilities. */
+/* The price of finding the k largest of the n values of each row, in sorted
+ * order, and their probabilities. */
 void price_top(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
 	struct price *out);
 

@@ -49,7 +49,8 @@ static inline uint64_t price_dma_ps(
 }
 
 /* The time of vector work that is divided into `parts` equal parts, each for
- * one vector unit. While the last parts run, units without a part are idle. */
+ * one vector unit. A unit that has no part is idle while the other units
+ * process the last parts. */
 uint64_t price_vector_ps(
 	const struct soc *, uint64_t packets, uint64_t gathers, uint64_t parts);
 
@@ -65,26 +66,28 @@ static inline uint64_t price_vector_even_ps(
  * Compute the total time and the energy of an operator, with its launch. The
  * engines form a pipeline over the pieces of the operator. Each engine waits
  * until the engines before it have processed the first piece; afterwards the
- * slowest engine determines the time. `first` has each engine's time for one
- * piece, which is at most the engine's time in *p; all times in `first` are 0
- * if no engine waits for another.
+ * slowest engine determines the time. *first has the time of each engine for
+ * the first piece, which is at most the engine's time in *p. All times in
+ * *first are 0 if no engine waits for another engine.
  */
 void price_finish(
 	const struct soc *, struct price *p, const struct price *first);
 
-/* Add time of the vector units during which no other engine works. */
+/* Add to *p `seconds` of the vector units during which no other engine works.
+ */
 void price_add_vector(const struct soc *, double seconds, struct price *p);
 
-/* Add the cost of passing `bytes` between operators. The data stay in L2 if
- * they fit into L2; otherwise they are written to DDR and read from DDR. */
+/* Add to *p the cost of passing `bytes` of results from one operator to the
+ * next. The data stay in L2 if they fit into L2; otherwise they are written to
+ * DDR and read from DDR. */
 void price_spill(const struct soc *, uint64_t bytes, struct price *p);
 
 /* The price of a CPU that is busy for `seconds`. */
 void price_cpu_busy(const struct soc *, double seconds, struct price *out);
 
-/* The instructions that convert two rows of 32 float32 values to one vector of
- * a tile, and back. price_row_packets returns the number of packets for
- * [rows][n] values. */
+/* price_to_tile: the instructions that convert two rows of 32 float32 values to
+ * one fp16 vector of a tile; price_from_tile: the reverse. price_row_packets
+ * returns the number of packets that a conversion of [rows][n] values takes. */
 extern const struct hvx price_to_tile, price_from_tile;
 static inline uint64_t price_row_packets(const struct soc *soc,
 	const struct hvx *body, uint64_t rows, uint64_t n)
@@ -92,8 +95,9 @@ static inline uint64_t price_row_packets(const struct soc *soc,
 	return ceil_div(rows, 2) * ceil_div(n, TILE) * hvx_packets(soc, body);
 }
 
-/* The loop body that dequantizes weights of this type, and the number of bodies
- * for a tile. Returns NULL if price_matmul refuses the type. */
+/* Get the loop body that dequantizes weights of this type; *bodies becomes the
+ * number of iterations for a tile. Returns NULL if price_matmul refuses the
+ * type. */
 const struct hvx *price_dequant(enum dtype, unsigned *bodies);
 
 #endif

@@ -58,8 +58,8 @@ void price_layer_matrix(const struct price_layer *l, enum price_matrix m,
 	*k = shape[m][1];
 }
 
-/* The arguments of price_layer, and the launch of the operator that was added
- * last. */
+/* The arguments of price_layer, and the launch to which the operator belongs
+ * that was added last. */
 struct pricing_of {
 	const struct soc *soc;
 	const struct price_layer *layer;
@@ -140,8 +140,9 @@ double price_experts(const struct price_layer *l, uint64_t rows)
 		(1 - pow(1 - (double)l->n_used / l->n_expert, (double)rows));
 }
 
-/* Add the router, the shared expert, the routed experts (each for its share of
- * the rows, rounded up to whole tiles), and the sum of their outputs. */
+/* Add the prices of the router, the shared expert, the routed experts (each for
+ * its share of the rows, rounded up to whole tiles), and the sum of the
+ * experts' outputs. */
 static void add_experts(struct pricing_of *x)
 {
 	const struct price_layer *l = x->layer;

@@ -47,8 +47,8 @@ enum price_matrix {
 	PRICE_GATE,
 	PRICE_UP,
 	PRICE_DOWN,
-	/* matrices of the shared expert; of size 0 if the layer has no shared
-	 * expert */
+	/* matrices of the shared expert; their size is 0 if the layer has no
+	 * shared expert */
 	PRICE_SHARED_GATE,
 	PRICE_SHARED_UP,
 	PRICE_SHARED_DOWN,
@@ -57,7 +57,7 @@ enum price_matrix {
 
 struct price_layer {
 	uint32_t n_embd, n_head, n_kv_head, head_dim, n_ff;
-	/* true: queries and keys are normalized for each head */
+	/* true: the queries and keys of each head are normalized */
 	bool head_norm;
 	/* true: input rows are quantized for products with int8 weights */
 	bool int8;
@@ -82,9 +82,9 @@ double price_experts(const struct price_layer *, uint64_t rows);
 void price_layer_matrix(const struct price_layer *, enum price_matrix,
 	uint64_t *n, uint64_t *k);
 
-/* The rows of a static graph: the number of all rows and of the real rows (not
- * padding), and the pieces of the cache to which the real rows attend
- * (tensor/visibility.h). */
+/* The rows of a static graph: graph_rows counts all rows, `rows` the rows
+ * without padding. The pieces of the KV cache are those to which the rows
+ * without padding attend (tensor/visibility.h). */
 struct price_batch {
 	uint64_t graph_rows, rows;
 	const struct visibility_piece *piece;
@@ -100,16 +100,17 @@ void price_layer(const struct soc *, const struct price_layer *,
 
 /*
  * Add the price of a forward pass of a small model on the CPU to *sum: `layers`
- * layers of these widths and types, and n_vocab logits by a matrix of type
- * `output`. Each matrix is read once for all rows. Attention and the operators
- * on rows are not counted, because in such a small model they are negligible.
+ * layers with the widths and types of struct price_layer, and n_vocab logits by
+ * a matrix of type `output`. Each matrix is read once for all rows. Attention
+ * and the operators on rows are not counted, because in such a small model they
+ * are negligible.
  */
 void price_cpu_model(const struct soc *, const struct price_layer *,
 	uint32_t layers, uint64_t n_vocab, enum dtype output, uint64_t rows,
 	struct price *sum);
 
-/* The type whose cost price_layer uses for weights of this type. price_matmul
- * supports the returned type. */
+/* Returns the type whose cost price_layer uses for weights of the given type.
+ * price_matmul supports the returned type. */
 enum dtype price_type(enum dtype);
 
 #endif

@@ -9,7 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* tiles of weights processed as one piece: 512 KiB of fp16 */
+/* number of tiles of weights that one step of the pipeline processes: 512 KiB
+ * of fp16 values */
 #define PIECE_TILES 256
 
 /* The instructions that dequantize a tile of weights to fp16 values, stored in
@@ -21,9 +22,9 @@ struct dequant {
 	struct hvx body;
 };
 
-/* For 4-bit codes, the high nibbles are shifted down. A table look-up uses only
- * 4 bits of a byte; bodies without look-ups mask the nibbles, join low and high
- * nibbles, and widen them. */
+/* The loop body for each type. For 4-bit codes, every body shifts the high
+ * nibbles down. A table look-up uses only 4 bits of a byte; bodies without
+ * look-ups must mask the nibbles, join low and high nibbles, and widen them. */
 static const struct dequant dequants[] = {
 	/* a body decodes 32 values and scatters 16 pairs of values */
 	{ DTYPE_Q4_0, 32, 32,
@@ -148,9 +149,10 @@ const struct hvx *price_dequant(enum dtype type, unsigned *bodies)
 }
 
 /*
- * Set the counts and busy times of *p for `tiles` tiles of weights, which DMA
- * and the vector units process `passes` times. In all passes together, the
- * matrix engine multiplies each tile of weights by `row_tiles` tiles of rows.
+ * Set the counts and busy times of *p for a product with `tiles` tiles of
+ * weights, which DMA and the vector units process `passes` times. In all passes
+ * together, the matrix engine multiplies each tile of weights by `row_tiles`
+ * tiles of rows.
  */
 static void stream(const struct soc *soc, const struct dequant *d,
 	uint64_t tiles, uint64_t passes, uint64_t row_tiles, struct price *p)
@@ -185,8 +187,8 @@ static int matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 		return -EINVAL;
 	tiles = ceil_div(n, TILE) * (k / TILE);
 	/* The number of row tiles (32 rows of k fp16 values each) that fit into
-	 * half of the TCM (the NPU's local memory). All weights are streamed
-	 * again for each such set of row tiles. */
+	 * half of the TCM (the NPU's local memory). For every `at_once` row
+	 * tiles, all weights are streamed once. */
 	at_once = larger((uint64_t)soc->tcm_bytes / 2 / (k * TILE * 2), 1);
 	stream(soc, d, tiles, ceil_div(row_tiles, at_once), row_tiles, out);
 	stream(soc, d, smaller(tiles, PIECE_TILES), 1,

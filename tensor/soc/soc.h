@@ -16,14 +16,14 @@
 
 struct err;
 
-/* Rows X(name, lower limit, upper limit). The limits are wide enough for any
- * NPU, and keep every computed time finite. */
+/* The numbers of a profile, as X(name, lower limit, upper limit). The limits
+ * are wide enough for any NPU, and keep every computed time finite. */
 #define SOC_NUMBERS(X)                                                         \
 	/* clock of the NPU's engines */                                       \
 	X(clock_hz, 1e7, 1e11)                                                 \
-	/* product of two 32x32 tiles in fp16 */                               \
+	/* cycles of the product of two 32x32 tiles in fp16 */                 \
 	X(matrix_cycles_per_tile, 0.1, 1e4)                                    \
-	/* vector units that run at once; cycles of a unit per packet */       \
+	/* number of vector units; cycles that a unit needs for a packet */    \
 	X(vector_units, 1, 64)                                                 \
 	X(vector_cycles_per_packet, 0.1, 100)                                  \
 	/* 1: vector results are in qfloat, HVX's own float format, and need   \
@@ -48,9 +48,9 @@ struct err;
 	X(maintenance_bytes_per_s, 1e6, 1e14)                                  \
 	/* time to start an operator on all vector units */                    \
 	X(operator_s, 0, 1)                                                    \
-	/* overhead of a matrix product with several rows, per weight */       \
+	/* overhead of a product with several rows: time per weight */         \
 	X(batch_weight_s, 0, 1e-6)                                             \
-	/* overhead of a product with several rows, per weight and row */      \
+	/* overhead of a product with several rows: time per weight and row */ \
 	X(row_weight_s, 0, 1e-6)                                               \
 	/* time of the round trip of a request from the CPU */                 \
 	X(request_s, 0, 1)                                                     \
@@ -91,7 +91,7 @@ struct soc {
 
 struct soc_number {
 	const char *name;
-	size_t offset; /* offset in struct soc */
+	size_t offset; /* offset of the number in struct soc */
 	double lower, upper;
 };
 
@@ -105,7 +105,7 @@ extern const struct soc_number soc_numbers[SOC_COUNT];
  */
 int soc_check(const struct soc *, struct err *);
 
-/* soc_get returns the number at position i < SOC_COUNT; soc_set sets it. */
+/* soc_get returns number i of the profile, i < SOC_COUNT; soc_set sets it. */
 double soc_get(const struct soc *, size_t i);
 static inline void soc_set(struct soc *soc, size_t i, double value)
 {
