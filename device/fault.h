@@ -90,21 +90,21 @@ void fault_start_next(struct fault *);
  * thread at a time. */
 bool fault_drops(struct fault *, enum coherence_call, const char *buffer);
 
-/* Call this when a request has arrived: inject the request's faults, by which
- * the device may die or hang. Returns true if the request must fail with
- * ENOMEM. */
+/* Call this when a request has arrived: inject the faults planned for this
+ * request, which may kill or hang the device. Returns true if the request must
+ * fail with ENOMEM. */
 bool fault_request(struct fault *, uint32_t op, uint32_t seq);
 
-/* Call this while a request is in progress: inject the faults planned for that
- * time, by which the device may die or hang. */
+/* Call this while a request is in progress: inject the faults planned for this
+ * time, which may kill or hang the device. */
 void fault_inside(struct fault *);
 
 /* Get the faults for the completion of request `seq`. Returns false if there
  * are none. */
 bool fault_takes_answer(struct fault *, uint32_t seq, struct fault_answer *);
 
-/* Call this after the completion was sent: inject the faults planned for that
- * time, by which the device may die or hang. */
+/* Call this after the completion was sent: inject the faults planned for this
+ * time, which may kill or hang the device. */
 void fault_answered(const struct fault_answer *);
 
 /* Returns true if a fault of the plan was never triggered. The function writes

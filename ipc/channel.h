@@ -173,8 +173,8 @@ void channel_set_stall_ms(struct channel *, unsigned ms);
  * *flag becomes non-zero. */
 void channel_set_cancel(struct channel *, const volatile sig_atomic_t *flag);
 
-/* Host: set the pid of the device process, so that a pidfd detects the death of
- * this process. */
+/* Host: set the pid of the device process, whose death is then detected by a
+ * pidfd. */
 void channel_watch_pid(struct channel *, pid_t pid);
 
 /* The tables of the host's open accesses to buffers (ipc/brackets.h), valid

@@ -209,8 +209,8 @@ void pass_score(const struct pass *p, const struct rows *rows)
 
 /* ---- softmax weights ---- */
 
-/* A softmax weight from x = score - m, or the factor c from x = old m - new
- * m. */
+/* Returns the softmax weight for x = score - m, or the factor c for x = old m -
+ * new m. */
 static ALWAYS_INLINE vec weight(const uint16_t *table, vec x)
 {
 	return table ? exp2_half(table, x) : exp_down(x);

@@ -32,7 +32,7 @@ enum line_state {
 	LINE_IGNORED = 1 << 5,
 	LINE_STALE = 1 << 6, /* a stale read of the line was reported */
 	/* the line was invalidated, and note.cpu_seq has the number of the
-	 * bracket (CPU access) */
+	 * bracket (CPU access) for which it was invalidated */
 	LINE_FRESH = 1 << 7,
 	LINE_OWED = 1 << 8, /* a missing clean of the line was reported */
 	/* an eviction wrote the line to memory after the device last wrote the

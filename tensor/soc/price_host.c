@@ -12,7 +12,7 @@
  */
 static const unsigned sweep_ops[PRICE_SWEEPS] = {
 	[PRICE_SWEEP_ADD] = 1,
-	/* compare, select the value, select the index, add */
+	/* compare, select the value, select the index, count */
 	[PRICE_SWEEP_LARGEST] = 4,
 	[PRICE_SWEEP_WEIGH] = 17,
 	[PRICE_SWEEP_FIND] = 2, /* subtract, compare */

@@ -53,7 +53,7 @@ struct search_work {
 	/* number of values, contiguous in memory, that are compared or hashed
 	 */
 	uint64_t values;
-	/* number of rows of logits in which the largest values are searched */
+	/* number of rows of logits whose likeliest tokens are stored */
 	uint64_t rows;
 };
 

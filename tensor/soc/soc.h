@@ -70,8 +70,8 @@ struct err;
 	 * the flash executes at once */                                       \
 	X(flash_read_s, 0, 10)                                                 \
 	X(flash_queue, 1, 64)                                                  \
-	/* largest share of a layer that is read from flash before all         \
-	 * earlier layers are computed */                                      \
+	/* largest share of a layer's bytes that may be read from flash before \
+	 * all earlier layers have been computed */                            \
 	X(flash_ahead, 0, 1)                                                   \
 	/* constant power of the phone, then power of each busy engine */      \
 	X(base_w, 0, 1e3)                                                      \
