@@ -17,7 +17,7 @@ struct channel;
 struct err;
 
 struct watch {
-	/* main: the thread that called watch_start */
+	/* the watcher, and the main thread, which called watch_start */
 	pthread_t thread, main;
 	const struct channel *channel; /* borrowed */
 	int link, signal_fd;           /* borrowed */

@@ -104,8 +104,9 @@ static int peer_check(struct channel *c, struct err *e)
 /* ---- waiting ------------------------------------------------------- */
 
 struct waiting {
-	uint64_t end_ns;  /* 0 means no limit */
-	uint64_t spin_ns; /* remaining time to spin */
+	/* time (clock_ns) at which the wait ends; 0: no limit */
+	uint64_t end_ns;
+	uint64_t spin_ns; /* time for which the wait may still spin */
 	bool slept;
 };
 

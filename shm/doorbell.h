@@ -90,7 +90,8 @@ int doorbell_fds(enum doorbell_kind, int *ring_fd, int *wait_fd, struct err *);
  * other side; kind poll signals only if the other side must be woken. */
 void doorbell_ring(struct doorbell *);
 
-/* Call this after each release. Rings only if the other side waits. */
+/* Call this after each release. Signals the other side only if it waits and
+ * must be woken. */
 void doorbell_ring_if_awaited(struct doorbell *);
 
 /*

@@ -115,7 +115,8 @@ size_t ring_footprint(uint32_t bytes);
 void ring_format(struct ring_shared *, uint32_t bytes, uint32_t start);
 
 /* Attach to the ring at `shared`, where `room` bytes are available. Returns 0,
- * or -EPROTO if the ring does not fit into `room` bytes. */
+ * or -EPROTO if the ring does not fit into `room` bytes, or its capacity or
+ * indices are invalid. */
 int ring_attach(struct ring *, struct ring_shared *shared, size_t room,
 	enum ring_side, struct err *);
 

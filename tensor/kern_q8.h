@@ -68,8 +68,8 @@ static ALWAYS_INLINE ivec all32(const void *p)
 	return (ivec)_mm512_set1_epi32(v);
 }
 
-/* Eight codes of each output: `even` has the codes with k mod 4 = 0 or 1, `odd`
- * has the codes with k mod 4 = 2 or 3. */
+/* The codes of 16 inputs: for each output, `even` has the eight codes with k
+ * mod 4 = 0 or 1, and `odd` has the eight codes with k mod 4 = 2 or 3. */
 struct pairs {
 	ivec even, odd;
 };
