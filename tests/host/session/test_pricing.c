@@ -392,6 +392,48 @@ static void test_parts_of_a_priced_pass(void **state)
 		assert_true(pass_price(&a).npu > npu);
 	}
 }
+
+/* Check that the cost for `part` of the way from `low` to `high` is `got`. */
+static void check_between(const struct pass_terms *got,
+	const struct pass_terms *low, const struct pass_terms *high,
+	double part)
+{
+	static const char *const name[] = { "read", "npu", "draft", "logits",
+		"hidden", "lost", "total", "joules" };
+	const double *g = (const double *)got, *l = (const double *)low;
+	const double *h = (const double *)high;
+
+	_Static_assert(sizeof(*got) == sizeof(double) * ARRAY_LEN(name), "");
+	for (size_t i = 0; i < ARRAY_LEN(name); i++)
+		assert_close(g[i], l[i] + part * (h[i] - l[i]), 1e-12, name[i]);
+}
+
+/* A fractional number of rows costs as much as the two nearest whole numbers,
+ * weighted by their distances. */
+static void test_fractional_rows(void **state)
+{
+	struct soc soc = phone("tensor/soc/sd8gen3.soc");
+	struct pass_ask a = { .soc = &soc,
+		.target = &shapes[0],
+		.type = { DTYPE_Q8_0, DTYPE_Q8_0 },
+		.resident = .5,
+		.runs = 1,
+		.slots = 2,
+		.seen = 100 };
+	struct pass_terms rows[3], upper[3];
+
+	for (int i = 0; i < 3; i++) {
+		a.rows = a.upper_rows = 32 + i / 2.;
+		rows[i] = pass_price(&a);
+		a.rows = 40;
+		upper[i] = pass_price(&a);
+	}
+	check_between(&rows[1], &rows[0], &rows[2], .5);
+	check_between(&upper[1], &upper[0], &upper[2], .5);
+	assert_true(rows[2].npu > rows[0].npu);
+	assert_true(upper[2].npu > upper[0].npu);
+}
+
 /* The same share of layers stays in memory in the priced shape as in the
  * running model. The shape's other layers are each read once. Each read of a
  * layer of the running model is priced as the reads of those layers of the
@@ -455,6 +497,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_maintenance),
 	TEST(test_known),
 	cmocka_unit_test(test_parts_of_a_priced_pass),
+	cmocka_unit_test(test_fractional_rows),
 	TEST(test_reads),
 };
 

@@ -190,6 +190,54 @@ static void test_expected_shared(void **state)
 	check_costs(*state);
 }
 
+/* Returns the estimated phone time of a pass of one row, in ps. If `want` is
+ * not NULL, the script of passes is run before, and *stats receives its
+ * statistics. */
+static double expected_ps(struct fixture *f, double share,
+	const struct trace *want, struct session_stats *stats)
+{
+	double ps;
+
+	f->opts.dram_share = share;
+	pair_open(&f->s, f->image.model, &f->opts);
+	if (want) {
+		check_script(f, want);
+		session_stats(f->s, stats);
+	}
+	ps = (double)session_expect_pass(f->s, 1, 1);
+	pair_close(&f->s);
+	return ps;
+}
+
+/* Reads of absent experts add to the estimate. Before any pass, an expert is
+ * absent with the probability that it has no slot; later, with the share of
+ * uses that needed a read. */
+static void test_expected_reads(void **state)
+{
+	struct fixture *f = *state;
+	const struct trace *want;
+	struct session_stats st;
+	double whole, most, absent;
+	struct err e = { 0 };
+
+	open_mixture(f);
+	want = reference(f);
+	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
+	f->opts.soc = &f->soc;
+	whole = expected_ps(f, 1, NULL, NULL);
+	most = expected_ps(f, 0, NULL, NULL) - whole;
+	assert_true(most > 0);
+	/* without a budget 2 of 60 experts have slots, with 0.5 30 of 60 */
+	assert_close(expected_ps(f, .5, NULL, NULL) - whole, most * 30 / 58,
+		1e-6 * whole, "half of the experts");
+	absent = expected_ps(f, .5, want, &st) - whole;
+	assert_true(st.experts.used >= ALL);
+	assert_close(absent,
+		most * 60 / 58 *
+			(1 - (double)st.experts.found / st.experts.used),
+		1e-6 * whole, "measured share");
+}
+
 /* The experts do not fit in the part of the window that is left for weights, so
  * they are in the extended region (device memory outside the window). */
 static void test_extended(void **state)
@@ -349,6 +397,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_shared),
 	TEST(test_expected),
 	TEST(test_expected_shared),
+	TEST(test_expected_reads),
 	TEST(test_extended),
 	TEST(test_lost_device),
 	TEST(test_passing_faults),

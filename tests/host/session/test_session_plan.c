@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/memory_left.h"
+#include "host/memory/experts.h"
 #include "host/memory/kv_pool.h"
 #include "host/memory/weights.h"
 #include "host/model/model.h"
@@ -293,6 +294,31 @@ static void test_memory_left(void **state)
 	check_left(f, other + 2 * slot, "--stage-slots 2");
 }
 
+/* Of a model with experts, all weights but the experts stay in memory. */
+static void test_memory_left_for_experts(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t one, rest;
+
+	model_close(f->model);
+	f->file.n_expert = 4;
+	f->file.n_used = 2;
+	f->model = model_file_open(&f->file);
+	image_file_open(&f->image, f->model, 0);
+	f->opts.dram_share = .5;
+	assert_int_equal(plan_of(f)->expert_slots, LAYERS * 4 / 2);
+	one = experts_slot_bytes(f->image.model, f->plan.layout, SIZE_MAX);
+	rest = (32 << 20) + f->plan.kv_bytes + f->plan.io_bytes +
+		output_bytes(f) +
+		LAYERS * packed_layer_bytes(f->image.model->packed, 0);
+	check_left(f, rest + 40 * one, NULL);
+	check_left(f, rest + 40 * one - 1, "(40 of 80 experts");
+	check_left(f, rest + 40 * one - 1, "try --dram-budget 48%");
+	check_left(f, rest + 2 * one, "try --dram-budget 2%");
+	check_left(f, rest + 2 * one - 1, "not even two experts fit");
+	check_left(f, 0, "not even two experts fit");
+}
+
 /* If there is no memory for the output matrix, the matrix is streamed. If the
  * budget is a share of the layers, smaller slots, which hold parts of layers,
  * are tried before the matrix is streamed. */
@@ -453,6 +479,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_context_of_many),
 	TEST(test_what_stays),
 	TEST(test_memory_left),
+	TEST(test_memory_left_for_experts),
 	TEST(test_output),
 	TEST(test_buffers),
 	TEST(test_blocks),
