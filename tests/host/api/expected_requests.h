@@ -90,8 +90,8 @@ struct expected {
 };
 
 /* The ways to generate the text of a request: by plain decoding (way 0), by a
- * method that decodes many samples, or, from FIRST_MASKED on, by a method that
- * fills masks. */
+ * method that decodes many samples, or by a method that fills masks (ways
+ * FIRST_MASKED and up). */
 #define FIRST_MASKED 6
 #define WAYS         10
 
@@ -136,15 +136,15 @@ static int score_steps(
 	return 0;
 }
 
-/* Random number below `below`: number `nth` of request i. It does not depend on
- * the seed of a schedule, so all schedules have the same requests. */
+/* The nth random number of request i, below `below`. It does not depend on the
+ * seed of a schedule, so all schedules have the same requests. */
 static unsigned drawn(unsigned i, unsigned nth, unsigned below)
 {
 	return (unsigned)(rng_uniform(77, i, nth) * below);
 }
 
-/* Build a prompt from a prefix of one of three periodic stems, and a tail of up
- * to five tokens. */
+/* Fill in a request. Its prompt is a prefix of one of three periodic token
+ * sequences (stems), followed by up to five random tokens. */
 static void draw_request(struct expected *a, unsigned i)
 {
 	struct tandem_request *r = &a->request;

@@ -78,8 +78,8 @@ static struct text plain_text(const char *set, struct tandem_bias bias[2])
 	for (unsigned i = 0; i < TOKENS; i++)
 		assert_int_not_equal(text.id[i], bias[0].id);
 	/* The first tokens of `plain` and `text` are drawn from the same
-	 * distribution of the model, in which the excluded token is the
-	 * likeliest. */
+	 * distribution of the model. The first token of `plain`, which bias[0]
+	 * excludes from `text`, is the likeliest token of this distribution. */
 	assert_true(text.logprob[0] < plain.logprob[0] && text.logprob[0] < 0);
 	assert_int_equal(tandem_close(t), 0);
 	return text;

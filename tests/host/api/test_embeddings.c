@@ -1,7 +1,8 @@
 /*
- * Embeddings through tandem.h. The values must match the model's definition. An
- * embedding must have the same bytes whether its request runs alone or shares
- * passes with other requests. Uses real device processes ($TANDEM_NPU).
+ * Embeddings through tandem.h. The values must match those that the test
+ * computes with a reference model (reference_model.h). An embedding must have
+ * the same bytes whether its request runs alone or shares passes with other
+ * requests. Uses real device processes ($TANDEM_NPU).
  */
 #include "base/checked.h"
 #include "base/err.h"

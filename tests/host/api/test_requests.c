@@ -330,8 +330,9 @@ static void test_samples(void **state)
 	assert_true(pauses > 0 && cached > 0);
 }
 
-/* The bundled reward model also needs hidden states of the prompt's rows, which
- * must come from the pass that reads the prompt. */
+/* The bundled reward model scores a sample by hidden states of the sample and
+ * of its prompt. The states of the prompt must come from the pass that reads
+ * the prompt. */
 static void test_scored_samples(void **state)
 {
 	static const struct sampled sets[] = {
@@ -361,8 +362,9 @@ static void test_scored_samples(void **state)
 
 #define SCORED 4
 
-/* Run equal requests with samples, `together` at a time. states[i] receives the
- * state of request i. Returns the counters of the reward model. */
+/* Run SCORED equal requests, each of which decodes several samples, `together`
+ * requests at a time. states[i] receives the state of request i. Returns the
+ * counters of the reward model. */
 static struct reward_stats score_requests(
 	struct tandem *t, unsigned together, struct strbuf *text, int *states)
 {
@@ -411,9 +413,9 @@ static void test_scored_together(void **state)
 		assert_int_equal(states[i], 0);
 	assert_int_equal(apart.texts, 4 * SCORED);
 	assert_int_equal(together.texts, 4 * SCORED);
-	/* Alone, each request needs one pass for its samples, and the first
-	 * request also a pass for the prompt. Together, they need one pass for
-	 * the prompt and one for all samples. */
+	/* Alone, each request needs one pass of the reward model for its
+	 * samples, and the first request also a pass for the prompt. Together,
+	 * the requests need one pass for the prompt and one for all samples. */
 	assert_int_equal(apart.passes, 1 + SCORED);
 	assert_int_equal(together.passes, 2);
 	for (unsigned i = 0; i < 2; i++)
@@ -469,9 +471,9 @@ static void test_one_not_scored(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* If a pass has too few rows for a lane's whole tree, the lane's draft model
- * continues to draft after the tree while the device computes the pass. (A lane
- * is one running sequence.) */
+/* If a pass has too few rows for the whole draft tree of a lane (a running
+ * sequence), the lane's draft model drafts further tokens after the tree while
+ * the device computes the pass. */
 static void test_drafts_beside_a_shared_pass(void **state)
 {
 	static char draft[sizeof(model) + 6];

@@ -35,8 +35,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIVE      12 /* maximum number of submitted requests at a time */
-#define PATIENCE  2  /* passes with free rows that a request may wait */
+#define LIVE 12 /* maximum number of submitted requests at a time */
+/* number of passes with free rows for which a request may wait */
+#define PATIENCE  2
 #define SLOTS_RUN 32 /* the cache is allocated in runs of this many slots */
 
 /* ---- a schedule ---------------------------------------------------------- */
@@ -69,11 +70,13 @@ struct schedule {
 	uint64_t seed, n_drawn; /* seed and counter of the random numbers */
 	uint32_t slots, sequences;
 	unsigned live;
-	/* On average, one of `loses` answers loses the device, one of `refuses`
-	 * runs is refused, and one of `spoils` runs gets a row of NaN; 0 means
-	 * never. `losses` is the number of losses that may still follow. */
+	/* On average, one answer in `loses` loses the device, one run in
+	 * `refuses` is refused, and one run in `spoils` gets a row of NaN; 0
+	 * means never. `losses` is the number of losses that may still
+	 * follow. */
 	unsigned loses, refuses, spoils, losses;
-	/* true if the device is lost once more than the handle allows */
+	/* true if the device is lost more often than the handle may replace
+	 * it */
 	bool dies;
 	bool stopping; /* tandem_cancel was called */
 	bool refused, spoilt, over;
@@ -411,13 +414,13 @@ static void draw_options(struct schedule *p, struct set *s)
 	add_number(s, "prefill-chunk", 8u << chance(p, 3));
 	add_number(s, "restarts", restarts);
 	/* A sample that finds no room in the cache would end earlier than it
-	 * does alone, and the method might choose another sample. The minimum
-	 * for methods with samples is therefore higher. */
+	 * does alone, and the method might choose another sample. The smallest
+	 * cache is therefore larger for methods with samples. */
 	if (chance(p, 3))
 		add_number(s, "text-slots",
 			32 * ((p->way ? 5 : 2) + chance(p, 5)));
-	/* With a simulated clock the shape of trees does not depend on the wall
-	 * clock. */
+	/* With a simulated clock the shapes of draft trees do not depend on the
+	 * wall clock. */
 	if (chance(p, 2))
 		add(s, "clock=soc:sd8gen3");
 	p->dies = happens(p, 4);
@@ -518,7 +521,7 @@ static void advance(struct schedule *p)
 {
 	const struct scheduler *l = p->t->scheduler;
 	uint64_t passes = l->stats.passes;
-	/* waits are checked only for way 0 (expected_requests.h) */
+	/* waits are checked only for plain decoding (way 0) */
 	bool waits = !p->way && p->texts > 1;
 	unsigned left;
 	int ret;

@@ -173,7 +173,8 @@ static void check_talk(const char *method, bool submits)
 		assert_int_equal(k.n, alone.n);
 		assert_memory_equal(k.id, alone.id, k.n * sizeof(*k.id));
 		/* All earlier tokens are cached, except for at most two at the
-		 * end: no pass computed a row for the answer's last token. */
+		 * end: the answer's last token has not been an input of a
+		 * pass. */
 		assert_in_range(cached, before ? before - 2 : 0, before);
 	}
 	assert_int_equal(tandem_close(t), 0);

@@ -288,7 +288,7 @@ static int take_token(void *arg, int32_t id, const char *text, size_t len)
 }
 
 /* Each step fills one more mask of a block, and filled positions do not change.
- * A step begins after the tokens that the sink has received. */
+ * The first token of a step follows the tokens that the sink has received. */
 static int take_step(void *arg, const struct tandem_step *step)
 {
 	struct steps *s = arg;
@@ -363,8 +363,8 @@ static void test_steps(void **state)
 	strbuf_release(&s.text);
 	strbuf_release(&s.sunk);
 
-	/* The step callback ends the text within a block. The tokens that only
-	 * the last step has are not part of the text. */
+	/* The step callback ends the text within a block. Tokens that only this
+	 * last step has filled are not part of the text. */
 	s = (struct steps){ .last = BLOCK + 3 };
 	r = watching(t, &s, 4 * BLOCK);
 	assert_int_equal(tandem_generate(t, &r, &got), 0);

@@ -9,7 +9,8 @@
  *   bytes=N     bytes read in a pass, instead of 7
  *   rows=N      rows of logits in addition to one per emitted token
  *   least=US    time in microseconds that flash needs for all bytes
- *   counted=N   bytes as counted by the kernel; tolerance: 5 bytes
+ *   counted=N   bytes that the kernel counted in an item; the number may
+ *               differ by up to 5 from the bytes that were read
  *   fail=open|item|close  the call that fails
  */
 #ifndef TESTS_HOST_BENCH_FAKE_RUNNER_H
@@ -35,8 +36,9 @@ struct fake_one {
 struct fake_runner {
 	struct fake_one one;
 	unsigned opened, closed, good;
-	char log[400];  /* "a0 a1 b0 ...": name of the setting, item */
-	unsigned known; /* number of fake_item calls that got a known text */
+	char log[400]; /* "a0 a1 b0 ...": name of the setting, item */
+	/* number of fake_item calls that got an earlier output of the item */
+	unsigned known;
 	/* Picoseconds added to the time of each token, multiplied by the number
 	 * of fake_open calls so far. */
 	uint64_t slower_ps;

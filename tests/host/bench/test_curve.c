@@ -41,8 +41,8 @@ static void test_weights(void **state)
 	const double first = 0.8 * exp(-3 * (1 - 0.8 / 0.9));
 	const double last = 0.76 * exp(-3 * (1 - 0.76 / 0.9));
 
-	/* The accuracy of the middle point is more than 0.05 below that of the
-	 * first point, so it is not used. */
+	/* The accuracy at x = 2 is more than 0.05 below that at x = 1, so the
+	 * point at x = 2 is not used. */
 	check_close(curve_weighted_area(p, 3, 0.9), 0.8 + (first + last));
 	/* A point whose accuracy exceeds `best` has the weight 1, not more. */
 	check_close(curve_weighted_area(p, 3, 0.5), 0.8 + (0.8 + 0.76));

@@ -1,4 +1,5 @@
-/* Experiments with a runner whose results are determined by the setting. */
+/* Experiments with the fake runner (fake_runner.h), whose results depend only
+ * on the setting, a list of options. */
 #include "host/bench/experiment.h"
 #include "tests/host/bench/fake_runner.h"
 
@@ -73,8 +74,8 @@ static void test_figures(void **state)
 	experiment_release(&x);
 }
 
-/* The speed of a setting is the geometric mean over the tasks of the median
- * over the rounds. */
+/* For each task a setting has its median speed over the rounds. The speed of
+ * the setting is the geometric mean of these medians. */
 static void test_medians(void **state)
 {
 	struct fake_runner f;
@@ -101,8 +102,9 @@ static void test_medians(void **state)
 	experiment_release(&x);
 }
 
-/* The second setting violates a rule of the experiment, which ends the
- * experiment with this error and code. */
+/* Run three settings, of which the second one violates a rule of the
+ * experiment. The experiment must end there with the error `code` and a message
+ * that contains `says`. */
 static void check_broken(const char *setting, const char *says, int code)
 {
 	struct fake_runner f;

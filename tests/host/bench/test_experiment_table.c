@@ -1,4 +1,5 @@
-/* Tables that are planned from data, filled from runs, and printed in three
+/* Tables of experiments. A table is planned from a description (struct
+ * table_spec), filled with the results of runs, and printed in three
  * formats. */
 #include "base/checked.h"
 #include "host/api/options.h"
@@ -166,7 +167,7 @@ static const struct published published[] = {
 	/* a published figure of a single task (tokens/s of "second"), while the
 	 * table's column covers all tasks */
 	{ "figure 2", "large", "level", { "two" }, "us_250", "second", 2000 },
-	/* figures that are not in the table */
+	/* published figures for which the table has no value */
 	{ "figure 3", "small", "level", { "two" }, "us_250", NULL, 1 },
 	{ "figure 4", NULL, "level", { "one" }, "us_250", NULL, 1 },
 	{ "figure 5", NULL, "level", { "two" }, "us_1", NULL, 1 },
@@ -299,8 +300,9 @@ static void tell_published(struct filled *all, FILE *f)
 	table_print(&all->table[0], f);
 }
 
-/* A row is compared with its fastest rival. The rows have two drafts; a rival
- * whose method does not draft runs only once for both drafts. */
+/* A row is compared with its fastest rival. The rows use two different
+ * drafters. A rival whose method does not draft runs only once for both
+ * drafters. */
 static void test_rivals(void **state)
 {
 	struct setting usual = { 0 };
@@ -435,8 +437,9 @@ static const char preset_wanted[] = "\nPreset\n\n"
 				    "preset  10000       2\n"
 				    "own      2000       2\n";
 
-/* A preset adds a change to all variants that have a certain other change. If
- * the variant itself sets the same option, the variant's value is used. */
+/* A preset adds one change (OPTION=VALUE) to each variant that has a certain
+ * other change. If the variant itself sets the option of the added change, the
+ * variant's value is used. */
 static void test_preset(void **state)
 {
 	struct setting usual = { 0 };

@@ -33,7 +33,8 @@ static void test_change(void **state)
 		"a=b.gguf");
 	assert_string_equal(run_options_draft(&v), "oracle:0.5");
 	assert_string_equal(run_options_clock(&v), "soc:sd8gen2");
-	/* The change is made to a copy, so the user's options are unchanged. */
+	/* The setting changes a copy of the options, so the user's own options
+	 * stay as they were. */
 	assert_null(run_options_draft(&values));
 	assert_null(run_options_clock(&values));
 	assert_ok(setting_change(&s, "clock=wall", &e), &e);

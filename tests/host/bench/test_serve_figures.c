@@ -1,4 +1,5 @@
-/* Statistics of a load on a server. */
+/* Statistics of the requests of a load test: percentiles, latencies and rates
+ * of acceptance. */
 #include "host/bench/serve_figures.h"
 #include "tests/harness.h"
 

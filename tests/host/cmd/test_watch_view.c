@@ -371,7 +371,8 @@ static void test_wraps(void **state)
 	screen_is(f,
 		"line|abcdefghij|klmnop" HAN HAN "|" HAN "q" MASK "|pass 4, 1");
 	cursor_is(f, 1, 0);
-	text(f, "hijklm"); /* text for the sink, which the next drawing shows */
+	/* text for the sink; the view shows it at its next step */
+	text(f, "hijklm");
 	screen_is(f,
 		"line|abcdefghij|klmnop" HAN HAN "|" HAN "q" MASK "|pass 4, 1");
 	STEP(f, "", "m", "m");
@@ -427,8 +428,8 @@ static void test_one_row(void **state)
 	screen_is(f, "one|two");
 }
 
-/* If the terminal becomes narrower, the drawing continues on a new line. No
- * text is lost, and nothing of the old drawing remains. */
+/* If the terminal becomes narrower, the view continues on a new line. No text
+ * is lost, and nothing of the step that was drawn before remains. */
 static void test_resized(void **state)
 {
 	struct fixture *f = *state;

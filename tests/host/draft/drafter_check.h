@@ -142,7 +142,7 @@ static inline void check_same_tree(const struct tree *a, const struct tree *b)
 	}
 }
 
-/* Renumber the nodes at random. On average one of `drop` nodes is removed, with
+/* Renumber the nodes at random. On average one node in `drop` is removed, with
  * all its descendants. */
 static inline void check_shuffle(struct tree *t, uint32_t drop, uint64_t stream)
 {

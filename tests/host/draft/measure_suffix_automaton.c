@@ -33,8 +33,8 @@ static uint32_t zipf(uint64_t stream, uint64_t i)
 	return (uint32_t)(x * (1 + 10 * u));
 }
 
-/* Fill t with a text in which three of four tokens are among the few tokens
- * that followed the same two tokens before. */
+/* Fill t with a text in which three of four tokens are one of three successors
+ * that belong to the two tokens before; the others are random. */
 static void make_up(int32_t *t, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

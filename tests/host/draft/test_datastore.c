@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-/* Draw tokens that occur in the text or differ from it in a few tokens. Returns
- * their number. */
+/* Draw a sequence of tokens that occurs in the text or differs from such a
+ * sequence in one token. Returns the number of tokens. */
 static uint32_t draw_tokens(
 	const struct text *x, int32_t *token, uint32_t kinds, struct draw *d)
 {

@@ -1,9 +1,9 @@
 /*
- * EAGLE heads as draft models, compared with their definition: chains, trees
- * and the tokens after a verification, in float32 and in int8 arithmetic, for
- * one request and for two in a pass. The reference (reference_model.h) shares
- * no code with the program. Other tests of this file check the estimated cost
- * and files that are refused.
+ * EAGLE heads as draft models, compared with a reference computation
+ * (reference_model.h), which shares no code with the program. The tests cover
+ * chains, trees and the tokens after a verification, in float32 and in int8
+ * arithmetic, for one request and for two in a pass. Other tests of this file
+ * check the estimated cost and files that are refused.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -95,7 +95,7 @@ static void open_models(
 	}
 }
 
-/* ---- the definition ------------------------------------------------------ */
+/* ---- the reference computation ------------------------------------------- */
 
 /* static, because it is large */
 static struct reference ref;

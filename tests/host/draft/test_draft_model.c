@@ -1,7 +1,7 @@
 /*
- * Draft models compared with the definition of the transformer and with the
- * logits of another program. In other tests the tokens are appended in pieces
- * of any size, and the logits must not depend on the pieces.
+ * Draft models compared with a reference transformer (reference_model.h) and
+ * with the logits of another program. In other tests the tokens are appended in
+ * pieces of any size, and the logits must not depend on the pieces.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -102,7 +102,7 @@ static void cache_holds(
 	assert_memory_equal(t, want, n * sizeof(*t));
 }
 
-/* ---- against the definition ---------------------------------------- */
+/* ---- against the reference transformer ----------------------------- */
 
 /* Append `total` tokens in pieces of 1 to 11 tokens. After each piece compare
  * the logits. */
@@ -405,9 +405,9 @@ static void test_following_is_fresh(void **state)
 	draft_close(fresh);
 }
 
-/* A draft model that shares the weights of another one but has a cache of its
- * own. The test appends its text between the tokens of the other model, and
- * once more after the other model has continued. */
+/* A draft model (`like`) that shares the weights of another one but has a cache
+ * of its own. The test appends a text to `like` in pieces of four tokens, while
+ * the other model continues its own text. */
 static void test_like_another(void **state)
 {
 	struct fixture *f = *state;

@@ -179,8 +179,8 @@ static void rows_are_paths(struct fixture *f, uint32_t prefix, uint32_t n)
 
 /* ---- rows ---------------------------------------------------------- */
 
-/* Compute the tree in pieces of one size. A parent and its children are often
- * in the same piece. */
+/* Compute the tree in pieces of `piece` rows. A parent and its children are
+ * often in the same piece. */
 static void check_pieces(
 	struct fixture *f, uint32_t prefix, uint32_t n, uint32_t piece)
 {
@@ -393,7 +393,7 @@ static void test_context(void **state)
 	branch(f, 4, 9); /* the rows fill the cache up to the last slot */
 	rows_are_paths(f, 11, 9);
 	assert_int_equal(try_branch(f, f->token, f->parent, 1, &e), -ENOSPC);
-	/* speculative rows do not occupy the slots after the call */
+	/* the speculative rows are dropped, so the text can use their slots */
 	append(f->d, f->text + 11, 9);
 }
 

@@ -1,8 +1,7 @@
 /*
  * Calibrated drafts (sd.npu, section 3.3: the target's own predictions after
- * the tokens of the prompt) compared with their definition, which is computed
- * over all positions of a prompt, and with the tree of the example in the
- * paper's figure 9.
+ * the tokens of the prompt) compared with a search over all positions of a
+ * prompt, and with the tree of the example in the paper's figure 9.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -114,10 +113,10 @@ static void test_example(void **state)
 	likely(logits[0], HAS, 0.3);
 	likely(logits[0], ARRIVED, 0.45);
 	likely(logits[0], S, 0.2);
-	/* no successor, because the three likelier tokens reach the share of
-	 * 0.9 */
+	/* DOT is no successor of CLINTON, because the three likelier tokens
+	 * together reach the required share of 0.9 */
 	likely(logits[0], DOT, 0.05);
-	/* 0.92 reaches the required probability without a second token */
+	/* AT alone reaches the share of 0.9, so IN is no successor */
 	likely(logits[4], AT, 0.92);
 	likely(logits[4], IN, 0.08);
 	assert_int_equal(read_prompt(&s, prompt, ARRAY_LEN(prompt), logits[0]),
@@ -142,12 +141,13 @@ static uint64_t seed(void)
 	return value ? value : (value = harness_seed());
 }
 
-/* ---- the definition ------------------------------------------------------ */
+/* ---- the expected candidates, computed by a search ----------------------- */
 
 struct text {
 	int32_t prompt[PROMPT];
 	float logits[PROMPT][VOCAB];
-	/* probabilities of the next token; 0 if not listed */
+	/* probability of each token after the position; 0 if the token is no
+	 * successor */
 	double next[PROMPT][VOCAB];
 	bool kept[PROMPT];
 };
@@ -187,10 +187,10 @@ static void make_text(
 	}
 }
 
-/* Whether the last `key` tokens of a path, which end with end[0], stand at
- * position `at` of the prompt, and the position may be used. With the option
- * CALIBRATED_REQUEST a path without drafted tokens (depth 0) may only use the
- * last o->request positions. */
+/* Whether the last `key` tokens of a path, of which end[0] is the last, end at
+ * position `at` of the prompt, and predictions after this position are kept.
+ * With the option CALIBRATED_REQUEST, a path without drafted tokens (depth 0)
+ * may use only the last o->request positions of the prompt. */
 static bool stands(const struct text *t, size_t at, const int32_t *end,
 	uint32_t key, uint32_t depth, const struct calibrated_options *o)
 {

@@ -149,7 +149,8 @@ static void test_other_models_are_the_host(void **state)
 	f->file.type = DTYPE_Q8_0;
 	f->file.rope_freqs = true;
 	f->file.n_layer = 5;
-	f->file.n_embd = 320; /* quantized in groups of 256 values */
+	/* more than one quantization group (256 values) */
+	f->file.n_embd = 320;
 	f->file.n_head = 10;
 	f->file.head_dim = 32;
 	f->file.n_ff = 608;
@@ -306,8 +307,8 @@ static void test_context(void **state)
 
 /* ---- the next tree ------------------------------------------------- */
 
-/* The next text ends at each node of the tree or continues for up to two tokens
- * that are no nodes. */
+/* The next text ends at one of the tree's nodes, for each node in turn, or has
+ * one or two further tokens that are not in the tree. */
 static void test_every_path(void **state)
 {
 	enum { N = 17 };
@@ -386,9 +387,9 @@ static void add_level(
 		node[ask->n++] = u;
 }
 
-/* The drafters of several requests share passes, some of which have too few
- * rows for all of them. Each tree is the one that a drafter on the host grows.
- */
+/* The drafters of several requests share passes. Some passes have too few rows
+ * for all requests. Each tree equals the tree that a drafter on the host
+ * grows. */
 static void test_requests_share_passes(void **state)
 {
 	struct fixture *f = *state;

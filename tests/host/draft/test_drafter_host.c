@@ -126,7 +126,7 @@ static void begin_fresh(struct fixture *f, const int32_t *text, size_t n)
 	check_begin(&f->fresh, f->u, text, n);
 }
 
-/* ---- against the definition ---------------------------------------- */
+/* ---- candidates computed from all logits --------------------------- */
 
 struct ranked {
 	double p;
@@ -364,8 +364,9 @@ static void test_nodes_move(void **state)
 
 /* ---- the next tree ------------------------------------------------- */
 
-/* Begin with the m tokens of `next`. `wanted` of them were not speculative rows
- * before, so their rows must be computed. Then compare with a new drafter. */
+/* Begin with the m tokens of `next`. For `wanted` of these tokens the draft
+ * model must compute rows; the rows of the other tokens were computed before.
+ * Then compare with a new drafter. */
 static void check_next(struct fixture *f, const int32_t *next, size_t m,
 	uint64_t wanted, const struct growth *g)
 {
@@ -379,8 +380,8 @@ static void check_next(struct fixture *f, const int32_t *next, size_t m,
 	check_same_tree(f->t, f->u);
 }
 
-/* The next text ends at each node of the tree or continues for up to two tokens
- * that are no nodes. */
+/* The next text ends at one of the tree's nodes, for each node in turn, or has
+ * one or two further tokens that are not in the tree. */
 static void test_every_path(void **state)
 {
 	enum { N = 17 };

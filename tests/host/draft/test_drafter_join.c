@@ -2,8 +2,8 @@
  * Joined drafters. Each node has the pooled candidates of all drafters. If the
  * drafters that run no model are sure (their candidates have a large sum of q),
  * the node has only the candidates of these drafters. This must hold for any
- * order in which trees grow, are cut and renumbered, and for one request or
- * several. Weights must move to the drafters whose tokens are accepted. No
+ * order in which nodes are added, removed and renumbered, and for one request
+ * or several. Weights must move to the drafters whose tokens are accepted. No
  * drafter is called for a node that it cannot expand. Another test checks how
  * options name the drafters.
  */

@@ -18,10 +18,10 @@ static bool like_value(const int32_t *text, size_t n, size_t a, size_t b,
 	return kind_same(text, a, b, len);
 }
 
-/* A value is the tokens that followed an occurrence of the key. Returns where
- * the value starts that occurred at least twice as often as all other values
- * together, or 0 if no value did. Values are searched from the newest to the
- * oldest. */
+/* A value is the sequence of r->length tokens that followed an earlier
+ * occurrence of the key (the last r->key tokens). Returns the start of the
+ * value that occurred at least twice as often as all other values together, or
+ * 0 if there is none. Values are searched from the newest to the oldest. */
 static size_t dominant(const int32_t *text, size_t n, const struct map_rule *r)
 {
 	size_t value[4], used = 0, best = 0;

@@ -41,7 +41,7 @@ static void test_mod(void **state)
 static const struct asked short_copies[] = { { "ngram-mod-match", "4" },
 	{ "ngram-mod-min", "2" }, { "ngram-mod-max", "6" }, { 0 } };
 
-/* A text is stored after 32 tokens and used in later texts. */
+/* When a text has 32 tokens, it is stored, and later texts use it. */
 static void test_mod_learns(void **state)
 {
 	struct drafter d = kind_open(&draft_kind_ngram_mod, short_copies);

@@ -48,7 +48,8 @@ static void test_pld(void **state)
 	pld_texts(5, 4, other);
 }
 
-/* pld drafts only if the text has the whole continuation. */
+/* pld drafts only if at least as many tokens as a draft has follow the
+ * match. */
 static void test_pld_whole(void **state)
 {
 	struct drafter d = kind_open(&draft_kind_pld, NULL);
@@ -73,8 +74,8 @@ static void test_length(void **state)
 	kind_has_length(&draft_kind_pld, 10);
 }
 
-/* Returns how many values the search compares in a text of `before` other
- * tokens, then 7 8 9, 1, and 7 8 9 again. */
+/* Returns the number of tokens that the search compares (work.values) in a text
+ * of `before` other tokens, then 7 8 9, 1, and 7 8 9 again. */
 static uint64_t values_after(uint32_t before)
 {
 	const struct asked one[] = { { "pld-length", "1" }, { 0 } };

@@ -168,8 +168,9 @@ static void test_ranks(void **state)
 		show(&b, 0, 2 + i % 20);
 		begin(&b, text, 1);
 	}
-	/* The last stored row begins with 21. The correct token had the second
-	 * rank each time, so 22, which has this rank, comes first. */
+	/* The successors stored last for token 3 begin with 21. The correct
+	 * token had the second rank each time, so 22, which has this rank,
+	 * comes first. */
 	assert_int_equal(b.t->n_candidates[0], 8);
 	assert_int_equal(b.t->candidate[0].token, 22);
 	assert_true(b.t->candidate[0].q > 3 * b.t->candidate[1].q);

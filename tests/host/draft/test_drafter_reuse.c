@@ -326,8 +326,9 @@ static void random_tree(struct fixture *f, uint64_t round)
 		f->predicted[u] = (int32_t)draw(round, u + 300, 4);
 }
 
-/* Write the text that follows the target's predictions from the root as far as
- * the tree has them, and one more predicted token. Returns its length. */
+/* Write the text that the target would generate: its predictions from the root
+ * on, as long as they are nodes of the tree, and the first prediction that is
+ * no node. Returns the length of the text. */
 static size_t target_text(const struct fixture *f, int32_t *text)
 {
 	int32_t node = 0;

@@ -16,8 +16,8 @@
 #include <math.h>
 
 /* A source that guesses t + 1 after a token t. At the root it also guesses t +
- * 2 with a longer match, which its rule for chains chooses. It records its
- * calls. */
+ * 2, with a longer match; its rule for chains chooses this guess. The source
+ * records its calls. */
 struct script {
 	struct source_place root;
 	size_t n, same;

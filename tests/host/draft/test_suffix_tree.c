@@ -95,8 +95,9 @@ static uint32_t count(
 	return found;
 }
 
-/* Number of occurrences of the text's last l tokens with the n tokens of `path`
- * after them that are followed by a token or by the end of their sequence. */
+/* Number of positions where the text's last l tokens and then the n tokens of
+ * `path` occur, and where a further token or the end of the sequence follows.
+ * An occurrence at the end of the text may still grow, so it does not count. */
 static uint32_t count_followed(
 	const struct text *x, uint32_t l, const int32_t *path, uint32_t n)
 {
@@ -115,8 +116,9 @@ static void fail_at(
 }
 
 /* Check the children that the tree lists at *p, the node of the text's last l
- * tokens followed by the n tokens of `path`. They must be exactly the tokens
- * that follow there often enough. All token ids are below `kinds`. */
+ * tokens followed by the n tokens of `path`. The children must be exactly the
+ * tokens that follow in at least one of SUFFIX_RARE occurrences. All token ids
+ * are below `kinds`. */
 static uint32_t check_next(const struct suffix_tree *t, const struct text *x,
 	uint32_t l, int32_t *path, uint32_t n, const struct suffix_place *p,
 	uint32_t kinds, struct suffix_next *next)
