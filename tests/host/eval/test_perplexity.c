@@ -1,8 +1,8 @@
 /*
  * Perplexity: how texts are divided into windows (passages of a fixed number of
  * tokens), and the likelihoods from a session's logits. The likelihoods are
- * compared with those of logits computed one row at a time and with the model's
- * definition.
+ * compared with those of logits computed one row at a time and with those of a
+ * reference transformer (reference_model.h).
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -198,9 +198,9 @@ static void test_items(void **state)
 	tokenizer_close(t);
 }
 
-/* The tokenizer adds a space before a text. It adds none before an answer,
- * unless prompt and answer tokenized together differ from the separate tokens.
- */
+/* The tokenizer adds a space before a text. An answer gets no such space if the
+ * tokens of prompt and answer together begin with the tokens of the prompt.
+ * Otherwise the answer is tokenized alone and begins with a space. */
 static void test_items_of_spm(void **state)
 {
 	enum { SPACE = 259, B = 261, C = 262, SPACE_A = 267 };
@@ -456,7 +456,7 @@ static void test_chunks_are_one_by_one(void **state)
 			check_passage(f, nll, length[i], first);
 }
 
-/* Only scored rows need logits. */
+/* Only rows that predict scored tokens need logits. */
 static void test_logits_are_of_scored_rows(void **state)
 {
 	struct fixture *f = *state;
@@ -492,8 +492,8 @@ static void test_passages_know_nothing_of_others(void **state)
 	assert_close(each.sum, all.sum, 1e-9, "sum");
 }
 
-/* The sum of log-likelihoods, compared with the transformer in double
- * precision. */
+/* The sum of the log-likelihoods, compared with that of the reference
+ * transformer, which computes in double precision. */
 static void test_is_the_definition(void **state)
 {
 	struct fixture *f = *state;

@@ -250,8 +250,8 @@ static void state(float *hidden, uint32_t n, uint64_t id, double scale)
 		hidden[i] = (float)(scale * (rng_uniform(3, id, i) * 2 - 1));
 }
 
-/* The score by definition. Stores the sum of the absolute terms in *size, for
- * the error bound. */
+/* The score of a token, computed in double precision. Stores the sum of the
+ * absolute values of its terms in *size, for the error bound. */
 static double naive(const float *hidden, const double *norm, const double *row,
 	uint32_t n, double eps, double *size)
 {

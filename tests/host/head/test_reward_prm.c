@@ -1,12 +1,12 @@
 /*
  * Process reward models in files that this test writes. They are small random
  * models with the vocabulary of the bundled models, in which one token is
- * renamed "<extra_0>". Scores on a real device process ($TANDEM_NPU; skipped if
- * unset) are compared with the head's definition in double precision. The
- * definition uses the hidden states of the reference, which the test reads
- * through an output matrix that is the identity. A score must be the same, bit
- * for bit, whatever other texts are scored in the same call. Other tests check
- * which heads are refused.
+ * renamed "<extra_0>". The output matrix is the identity, so that the logits of
+ * a reference transformer (reference_model.h) are its hidden states. From these
+ * states the test computes the scores of the head in double precision, and
+ * compares them with the scores on a real device process ($TANDEM_NPU; skipped
+ * if unset). A score must be the same, bit for bit, whatever other texts are
+ * scored in the same call. Other tests check which heads are refused.
  */
 #include "base/err.h"
 #include "base/rng.h"
@@ -336,7 +336,7 @@ static void score_steps(
 	assert_ok(reward_score(f->reward, all, n, &e), &e);
 }
 
-/* ---- the definition ------------------------------------------------------ */
+/* ---- expected scores ----------------------------------------------------- */
 
 static double layer(const struct prm_file *p, unsigned which, unsigned row,
 	const double *x, unsigned n)

@@ -268,7 +268,8 @@ static void statistics_are_exact(void **state)
 	assert_int_equal(st.found, 3);
 	assert_int_equal(st.read, 6);
 
-	/* Three of these experts are absent. Two slots are free. */
+	/* Three of these experts are absent and only two slots are free, so one
+	 * expert is evicted. */
 	ahead(f, 1, 0x1f);
 	assert_int_equal(stats_of(f).read_ahead, 3);
 	run(f, 1, 0x04);

@@ -14,8 +14,8 @@
 
 #define MAX_BLOCKS 8
 
-/* A simulated window without holes. Its bytes (`room`) and the number of
- * mappings in it (`slots`) are limited. */
+/* A simulated window in which any free bytes can be used together. Its bytes
+ * (`room`) and the number of mappings in it (`slots`) are limited. */
 struct mock {
 	uint64_t room, slots;
 	uint64_t size[MAX_BLOCKS];

@@ -183,7 +183,8 @@ static void plan(
 	assert_ok(swap_plan(p, m->op, m->n, &m->room, &e), &e);
 }
 
-/* Check that the values in a plan are those of its choice of blocks. */
+/* Check the sizes, the counts and the waiting time in a plan: they must follow
+ * from the plan's choice of mapped blocks. */
 static void check_plan(const struct model *m, const struct swap_plan *p)
 {
 	uint64_t end = 0, resident = 0, copied = 0, taken = 0;
@@ -340,7 +341,8 @@ static void test_more_room_is_never_worse(void **state)
 	}
 }
 
-/* Windows with small mappings, few slots, and a guard after each mapping. */
+/* Windows that limit the size of a mapping and the number of mappings, with a
+ * guard page after each mapping. */
 static void test_mappings(void **state)
 {
 	for (uint64_t stream = 0; stream < 400; stream++) {

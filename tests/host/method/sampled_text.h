@@ -18,7 +18,8 @@
 struct sampled {
 	struct writer w;
 	struct text alone[MANY];
-	/* 0 means no tokenizer, so that only the length ends a text */
+	/* end-of-text token; 0 means no tokenizer, so that only the length ends
+	 * a text */
 	uint32_t eos;
 	/* Options of the samples that are generated next. */
 	uint32_t n, parallel;

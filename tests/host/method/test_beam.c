@@ -1,11 +1,10 @@
 /*
  * Beam search and diverse verifier tree search on a fake device, with scores
- * that the test computes. The sets of all beams, of the kept beams and of the
- * chosen beam must equal those of the reference search, which generates every
- * beam alone (slow_beams.h). This must hold for every width of a pass, with a
- * full cache, and with drafts. A search with one beam must equal plain
- * decoding. Failures of a beam, of the reward model and of the run must be
- * reported.
+ * that the test computes. All beams, the kept beams and the chosen beam must
+ * equal those of the reference search, which generates every beam alone
+ * (slow_beams.h). This must hold for every width of a pass, with a full cache,
+ * and with drafts. A search with one beam must equal plain decoding. Failures
+ * of a beam, of the reward model and of the run must be reported.
  */
 #include "base/checked.h"
 #include "base/err.h"

@@ -1,12 +1,11 @@
 /*
  * The method block, which generates a text block by block and fills the masks
  * of one block in each pass, from weights to tokens. The text is compared with
- * that of the naive decoder, which recomputes the whole text in each pass with
- * an explicit attention mask and follows the model's definition. The cached
- * keys and values of a block are compared with those of the same text computed
- * at once. Texts with different device settings are compared with each other.
- * The tests use a real device process ($TANDEM_NPU; skipped if unset) and a
- * fake device.
+ * that of the naive decoder (naive_llada.h), which recomputes the whole text in
+ * each pass with an explicit attention mask. The cached keys and values of a
+ * block are compared with those of the same text computed at once. Texts with
+ * different device settings are compared with each other. The tests use a real
+ * device process ($TANDEM_NPU; skipped if unset) and a fake device.
  */
 #include "base/err.h"
 #include "host/method/methods.h"
@@ -129,7 +128,7 @@ static void run(struct fixture *f, struct session_stats *st)
 	pair_close(&f->s);
 }
 
-/* ---- against the definition ---------------------------------------------- */
+/* ---- against the naive decoder ------------------------------------------- */
 
 /* Whether row i attends to position j. Rows of the prompt attend to earlier
  * rows and themselves; all other rows also attend to their whole block. */
@@ -156,8 +155,8 @@ static void naive_logits(void *arg, const int32_t *x, unsigned n, double *out)
 		f->model->gguf, &f->file, x, position, visibility, n, out);
 }
 
-/* Check that the text equals the reference. Returns false if they may differ
- * because a choice was within rounding error. */
+/* Check that the text equals that of the naive decoder. Returns false if they
+ * may differ because a choice was within rounding error. */
 static bool check_reference(struct fixture *f)
 {
 	struct naive v = { .logits = naive_logits,
@@ -180,9 +179,9 @@ static bool check_reference(struct fixture *f)
 	v.shift = f->model->shift_logits;
 	memcpy(want, f->prompt, f->n_prompt * sizeof(*want));
 	passes = naive_decode(&v, want, &n, limit, CONTEXT, -1);
-	/* The decode passes are those of the reference and, for each block but
-	 * the last, one pass that stores the finished block in the cache. The
-	 * passes of the prompt are counted separately. */
+	/* The decode passes are those of the naive decoder and, for each block
+	 * but the last, one pass that stores the finished block in the cache.
+	 * The passes of the prompt are counted separately. */
 	assert_int_equal(st.prompt_rows.passes, (f->n_prompt - 1) / chunk + 1);
 	assert_int_equal(st.decode_rows.passes, passes + blocks - 1);
 	assert_int_equal(f->n, n);
@@ -246,7 +245,7 @@ static void test_matches_definition(void **state)
 	check_definition(f);
 }
 
-/* The comparison with the definition, on a fake device. */
+/* The comparison with the naive decoder, on a fake device. */
 static void test_matches_on_fake_device(void **state)
 {
 	struct fixture *f = *state;

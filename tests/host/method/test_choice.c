@@ -145,9 +145,9 @@ static bool complete(
 }
 
 /* An answer counts as decided if and only if it wins with every combination of
- * answers that the remaining candidates can have. The choice is then the same
- * without the remaining candidates that come after the answer's first
- * candidate. */
+ * answers that the remaining candidates can have. If an answer is decided,
+ * leaving out the remaining candidates after the answer's first candidate does
+ * not change the choice. */
 static void test_decided_answer_wins_whatever_follows(void **state)
 {
 	struct draws d = { harness_seed(), 0 };

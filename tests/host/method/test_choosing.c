@@ -252,7 +252,8 @@ static void test_one_sample_is_plain_decoding(void **state)
 /* ---- early stop ---------------------------------------------------------- */
 
 /* Samples after the warm-up are cut exactly when the mean of their last three
- * confidences falls below the lowest mean of the warm-up. */
+ * confidences falls below the lowest such mean of the samples of the
+ * warm-up. */
 static void test_unconfident_samples_are_cut(void **state)
 {
 	struct sampled *f = *state;

@@ -1,6 +1,6 @@
 /*
  * The methods llada and block with the bundled models. Each token must equal
- * that of the naive decoder, which follows the model's definition in double
+ * that of the naive decoder (naive_llada.h), which computes the model in double
  * precision. In each pass of the naive decoder, the test also compares the
  * logits with those that a device process ($TANDEM_NPU; skipped if unset)
  * computes for the same tokens.
@@ -109,7 +109,7 @@ static void write_text(struct fixture *f, const char *prompt)
 	free(ids.id);
 }
 
-/* ---- the definition ------------------------------------------------------ */
+/* ---- logits for the naive decoder ---------------------------------------- */
 
 /* The end of the positions that row i attends to: the end of its block in a
  * model with blocks, position i itself in the prompt, and n in other models. */

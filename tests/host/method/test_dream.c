@@ -1,9 +1,10 @@
 /*
  * The method dream compared with a plain decoder that was written from its
- * authors' description: times, orders, and drawn tokens. The plain decoder
- * follows the model's definition in double precision; the method runs on a fake
- * device. Both use the same random numbers and counters, and share no other
- * code.
+ * authors' description: the times of the steps, the order in which masks are
+ * filled, and the drawn tokens. The plain decoder gets its logits from a
+ * reference transformer in double precision (reference_model.h); the method
+ * runs on a fake device. Both use the same random numbers and counters, and
+ * share no other code.
  */
 #include "tests/host/method/diffusion_text.h"
 #include "tests/host/model/reference_model.h"
@@ -22,8 +23,9 @@ struct plain {
 	unsigned order, steps;
 	double order_temperature;
 	int32_t x[MOST];
-	unsigned n;    /* length of x */
-	double margin; /* the smallest margin of any choice */
+	unsigned n; /* length of x */
+	/* smallest distance of any chosen value from the next best value */
+	double margin;
 	unsigned passes;
 };
 

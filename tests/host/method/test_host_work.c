@@ -115,10 +115,13 @@ static void test_moved_rows_of_a_larger_model(void **state)
 
 /* ---- the cost of rows ---------------------------------------------------- */
 
-/* The device's runtime adds a cost that begins at the second row. For one and
- * two rows, the costs that lever gets equal the phone times of passes. For more
+/*
+ * On this phone, passes of two or more rows have an overhead in the device's
+ * runtime: a constant time, and a smaller time for each row. For one and two
+ * rows, the costs that lever gets equal the phone times of passes. For more
  * rows they are within 10 %, because attention, which takes much of the time of
- * so small a model, rises in steps of its own. */
+ * so small a model, rises in steps of its own.
+ */
 static void test_cost_of_rows(void **state)
 {
 	struct fixture *f = *state;
@@ -173,8 +176,9 @@ static uint64_t write_lever(struct fixture *f, double agreement,
 /*
  * Each tree has a root and three of its eight candidates, none of them pruned.
  * All eight candidates are scored with 32 weights of one byte each: 256 ns.
- * Their softmax takes 17 operations per value: 13.6 ns. The four nodes are
- * sorted in 400 ns if the predictor has the draft's order, and in up to 700.
+ * Their softmax takes 17 operations per value: 13.6 ns. Sorting the four nodes
+ * takes 400 ns if the predictor gives them the draft's order, and up to 700 ns
+ * if it gives them another order.
  */
 static void test_exit_predictor_cost(void **state)
 {
@@ -200,8 +204,8 @@ static void test_exit_predictor_cost(void **state)
 /*
  * The oracle has the text and is certain. Each node therefore has one
  * candidate, and each tree is a root, its child and its grandchild, all
- * accepted. In each tree, the list of candidates is searched with so many steps
- * when
+ * accepted. Steps of the search in the list of candidates, for each event in a
+ * tree:
  *
  *   the root is added                               1
  *   the root's candidate is added                   1
@@ -213,13 +217,13 @@ static void test_exit_predictor_cost(void **state)
  *   the best of 3 entries is searched for the tree  3
  *   the last candidate becomes a node               1
  *
- * and the tree when
+ * Steps of the search in the tree, for each event:
  *
  *   likely rows are searched                        3
  *   the root's child and its child are found        2
  *   the last node is found to have no child         1
  *
- * except that the text ends before the last search.
+ * In the last cycle the text ends before the last of these searches.
  */
 static void test_tree_search_cost(void **state)
 {

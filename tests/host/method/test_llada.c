@@ -35,13 +35,15 @@ struct session {
 	bool ties;
 	/* [n_vocab] logits of every row, for any input; NULL if not used */
 	const double *law;
-	/* likeliest token at favourite_at; -1 if there is none */
+	/* likeliest token of the rows from favourite_at on; -1 if there is
+	 * none */
 	int32_t favourite;
 	uint32_t favourite_at;
 	bool nan;
 	/* State of the calls. */
 	int32_t x[MANY];
-	/* length of the input; first position of its block */
+	/* n: length of the input; begin: first position of the block that the
+	 * pass fills */
 	uint32_t n, begin;
 	uint64_t hash;
 	unsigned passes, masks[MAX_PASSES], rows;
@@ -355,8 +357,9 @@ static void tokens_are(
 
 /* ---- against the naive decoder ------------------------------------------ */
 
-/* Check the number of remaining masks at each pass against the definition of
- * the schedule. */
+/* Check the number of remaining masks at each pass. The passes of a block fill
+ * equal numbers of masks; if the masks cannot be divided evenly, the first
+ * passes fill one mask more. */
 static void check_schedule(const struct fixture *f)
 {
 	const struct session *s = &f->s;
@@ -500,7 +503,8 @@ static int watch_step(void *arg, const struct gen_step *step)
 	w->seen++;
 	assert_int_equal(step->pass, w->seen);
 	assert_int_equal(s->passes, w->seen);
-	/* All tokens of the block before the step are part of the text. */
+	/* The positions of the block before the step have no masks, because
+	 * their tokens are already part of the text. */
 	assert_in_range(step->first, s->begin, s->n - 1);
 	for (size_t i = s->begin; i < step->first; i++)
 		assert_true(s->x[i] != MASK);

@@ -1,7 +1,8 @@
 /*
  * The method llada on a real device process ($TANDEM_NPU; skipped if unset),
- * from weights to tokens. It is compared with the naive decoder, which follows
- * the model's definition, and texts with different device settings are compared
+ * from weights to tokens. It is compared with the naive decoder
+ * (naive_llada.h), which gets its logits from a reference transformer
+ * (reference_model.h), and texts with different device settings are compared
  * with each other. The comparison with the naive decoder also runs on a fake
  * device.
  */
@@ -111,8 +112,8 @@ static void naive_logits(void *arg, const int32_t *x, unsigned n, double *out)
 	ref_logits(f->model->gguf, &f->file, x, n, out);
 }
 
-/* Check that the text equals the reference. Returns false if they may differ
- * because a choice was within rounding error. */
+/* Check that the text equals that of the naive decoder. Returns false if they
+ * may differ because a choice was within rounding error. */
 static bool check_reference(struct fixture *f)
 {
 	struct naive v = { .logits = naive_logits,
@@ -144,7 +145,7 @@ static bool check_reference(struct fixture *f)
 	return true;
 }
 
-/* Compare with the definition for several block lengths, steps and
+/* Compare with the naive decoder for several block lengths, steps and
  * temperatures. */
 static void check_definition(struct fixture *f)
 {
@@ -171,7 +172,7 @@ static void test_matches_definition(void **state)
 	check_definition(*state);
 }
 
-/* The comparison with the definition, on a fake device. */
+/* The comparison with the naive decoder, on a fake device. */
 static void test_matches_on_fake_device(void **state)
 {
 	struct fixture *f = *state;

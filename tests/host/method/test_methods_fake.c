@@ -1,10 +1,11 @@
 /*
  * Every method for causal models on a fake device
- * (tests/host/npu/fake_device.h). Plain decoding must match the model's
- * definition. The text of every other method must equal that of plain decoding,
- * wherever the draft model runs, with streamed layers, and with rows pruned in
- * the middle of the model. If the device is lost or gives an invalid answer,
- * the text ends with an error, and all tokens before the error are correct.
+ * (tests/host/npu/fake_device.h). Plain decoding must match a reference
+ * transformer (reference_model.h). The text of every other method must equal
+ * that of plain decoding, wherever the draft model runs, with streamed layers,
+ * and with rows pruned in the middle of the model. If the device is lost or
+ * gives an invalid answer, the text ends with an error, and all tokens before
+ * the error are correct.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -39,8 +40,8 @@ static void open_all(struct fixture *f)
 	write_plain(f);
 }
 
-/* Check that each token of the text has the largest logit of the definition,
- * unless the choice was within rounding error. */
+/* Check that each token of the text has the largest logit of the reference
+ * transformer, unless the choice was within rounding error. */
 static void check_reference(const struct fixture *f, const struct text *t)
 {
 	static double logits[REF_MAX_TOKENS][N_VOCAB];

@@ -302,8 +302,8 @@ static void test_equal_in_every_precision(void **state)
 	}
 }
 
-/* A text that reaches its length also needs a row for its last token, which no
- * pass computed. */
+/* The last token of a text that ends at its length has not been an input of a
+ * pass, so scoring such a text also computes a row for this token. */
 static void test_equal_at_every_kind_of_end(void **state)
 {
 	struct fixture *f = *state;
@@ -351,8 +351,8 @@ static void test_equal_for_beams(void **state)
 	check(f, "beams with few slots", N);
 }
 
-/* Samples are scored while they run, before the row of their last token is
- * computed. */
+/* Samples are scored while they run: their last token is drawn, but has not yet
+ * been an input of a pass. */
 static void test_equal_for_running_samples(void **state)
 {
 	struct fixture *f = *state;

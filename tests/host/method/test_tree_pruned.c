@@ -20,7 +20,7 @@ static void open_phone(struct fixture *f)
 	f->w.opts.soc = &f->soc;
 }
 
-/* Check texts by lever with the thresholds that are set. */
+/* Check texts by lever with the threshold f->threshold. */
 static void check_pruned(struct fixture *f)
 {
 	for (enum place p = 0; p < N_PLACES; p++) {
@@ -34,8 +34,8 @@ static void check_pruned(struct fixture *f)
 
 static void test_pruning_changes_nothing(void **state)
 {
-	/* -1: no threshold; the rows are kept with which the rate (gain /
-	 * time) is highest */
+	/* -1: no threshold; the rows are kept for which the rate (expected
+	 * number of tokens / time of the cycle) is highest */
 	static const double threshold[] = { -1, 0, .05, .2, 2 };
 	struct fixture *f = *state;
 

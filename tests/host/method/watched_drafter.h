@@ -28,8 +28,8 @@ struct watched {
 	uint32_t most;  /* maximum rows of a cycle */
 };
 
-/* Number of tokens on the path of a verified tree that continues the text after
- * its first n tokens. */
+/* Length of the longest path from the root of a verified tree that equals the
+ * text after its first n tokens. */
 static inline size_t in_common(const struct tree *t, uint32_t verified,
 	const struct text *text, size_t n)
 {

@@ -7,7 +7,8 @@
 
 struct eagle_file {
 	struct model_file m;
-	uint32_t vocab_key; /* 0 means m.n_vocab */
+	/* vocabulary size in the file's keys; 0 means m.n_vocab */
+	uint32_t vocab_key;
 	/* eagle_fc.weight is close to the identity, so that for a target with a
 	 * tied output matrix the head predicts its input token. */
 	bool echoes;

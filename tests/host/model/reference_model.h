@@ -1,8 +1,8 @@
 /*
- * A reference transformer, written from the definition, in double precision,
- * layer after layer over the whole text. The reference has no cache and no
- * tiles, and shares no code with the program. Each matrix is read only once for
- * all rows, which makes the reference fast enough.
+ * A reference transformer in double precision. It computes layer after layer
+ * over the whole text, has no cache and no tiles, and shares no code with the
+ * program. Each matrix is read only once for all rows, which makes the
+ * reference fast enough.
  */
 #ifndef TESTS_HOST_MODEL_REFERENCE_MODEL_H
 #define TESTS_HOST_MODEL_REFERENCE_MODEL_H
@@ -373,7 +373,8 @@ static inline void ref_see(const struct model_file *f, unsigned n,
 	}
 }
 
-/* Compute the logits of a text. */
+/* Compute the logits [n][n_vocab] of a text with the positions and the
+ * attention of ref_see. */
 static inline void ref_logits(const struct gguf *g, const struct model_file *f,
 	const int32_t *token, unsigned n, double *logits)
 {

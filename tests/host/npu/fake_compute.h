@@ -2,8 +2,9 @@
  * The computation of the fake device. This code runs a graph by the definitions
  * of ipc/wire.h, in double precision, and shares no code with the device
  * program. Activations are not rounded in any precision; keys and values are
- * rounded, because they are stored in memory. Each row's sums have the order of
- * the wire format, so a row has the same bytes in any batch.
+ * rounded, because they are stored in memory. The terms of each row's sums are
+ * added in the order that ipc/wire.h defines, so a row has the same bytes in
+ * any batch.
  */
 #ifndef TESTS_HOST_NPU_FAKE_COMPUTE_H
 #define TESTS_HOST_NPU_FAKE_COMPUTE_H

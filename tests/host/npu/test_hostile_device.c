@@ -145,7 +145,7 @@ struct answer {
 	uint8_t more[64];
 };
 
-/* Write the answer of a valid device. Returns its length. */
+/* Write the answer that a correct device would give. Returns its length. */
 static size_t answer_well(struct device *d, const uint8_t *p, struct answer *a)
 {
 	struct wire_header h;

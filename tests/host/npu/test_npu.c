@@ -158,8 +158,9 @@ static void fill(struct fixture *f)
 }
 
 /* Send a run of a chain of ROWS rows, which attend to the first i slots of the
- * cache. The hidden states are computed in place. Each run i has a batch of its
- * own in memory, because the device reads the batch later. */
+ * cache. The hidden states are computed in place. Each run i has a batch (the
+ * descriptions of its rows) of its own in memory, because the device reads the
+ * batch later. */
 static int send_run(struct fixture *f, uint32_t i, struct err *e)
 {
 	uint32_t batch = (uint32_t)BATCH + i * 256;

@@ -139,7 +139,8 @@ static void removed_texts_get_no_turn(void **state)
 	assert_int_equal(q.waiting, 3);
 	assert_ptr_equal(fair_queue_take(&q), &stays);
 	assert_ptr_equal(fair_queue_take(&q), &part);
-	/* one text of `part` runs, so the second removal has no effect */
+	/* one text of `part` runs and one waits, so only the first removal has
+	 * an effect */
 	fair_queue_remove(&q, &part);
 	fair_queue_remove(&q, &part);
 	assert_null(fair_queue_take(&q));

@@ -191,10 +191,14 @@ static void small_requests_do_not_wait_for_a_large_one(void **state)
 	end(&v);
 }
 
-/* The server assumes 64 bytes for each token, because the longest token of this
- * model has fewer bytes. One byte above the bound the prompt is refused before
- * it is tokenized, so the error states only bounds of the number of tokens. At
- * the bound the prompt is tokenized and the error has the exact number. */
+/*
+ * From the bytes of a prompt the server computes the smallest number of tokens
+ * that the prompt can have. It counts 64 bytes per token, because no token of
+ * this model is longer. A prompt with one byte more than 511 tokens of 64 bytes
+ * is refused before it is tokenized, so the error states only bounds of the
+ * number of tokens. Without this byte the prompt is tokenized and the error has
+ * the exact number.
+ */
 static void a_prompt_is_refused_by_its_bytes(void **state)
 {
 	static const char *const why[] = {
