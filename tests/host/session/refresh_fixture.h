@@ -18,7 +18,7 @@
 #include "tests/host/session/pair.h"
 #include "tests/host/session/session_fixture.h"
 
-/* tokens of a text, which is more than one block of attention */
+/* tokens of a text, more than one block of attention (64 cache slots) */
 #define LONG  83
 #define BLOCK 9
 #define VOCAB 96

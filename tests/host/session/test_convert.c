@@ -408,8 +408,8 @@ static void check_rows(const struct model *a, const struct model *b,
 	free(data);
 }
 
-/* A matrix stored in rows or in tiles has the values of its rows quantized to
- * blocks. */
+/* In rows and in tiles, a matrix has the values that quantizing its rows in
+ * blocks gives. */
 static void test_types(void **state)
 {
 	static const struct {
@@ -717,7 +717,8 @@ static void test_losses(void **state)
 	model_close(b);
 
 	/* In tiles, weights are quantized in the same blocks as in rows, so the
-	 * loss is that of rows, and no other groups are reported. */
+	 * loss equals that of rows, and there is no second loss (that of
+	 * conventional groups) to compare it with. */
 	o.layout = LAYOUT_TILES;
 	b = converted(a, &o, &done);
 	assert_false(find(&done, a->layer[0][WIRE_T_Q])->loss.is_grouped);

@@ -186,7 +186,8 @@ static void fill(
 
 /* ---- every schedule ------------------------------------------------------ */
 
-/* The times of a schedule, and the earliest end among the schedules tried. */
+/* The times of loads and executions, and the earliest end of the schedules
+ * tried so far. */
 struct tried {
 	const struct draw *d;
 	uint64_t best;
@@ -371,10 +372,10 @@ static void test_every_plan(void **state)
 	}
 }
 
-/* Number of executions, starting with execution `at`, that together take at
- * least as long as the load of a block. They must come before the block's own
- * next execution and before the end. Returns 0 if there are no such executions.
- */
+/* The smallest number of executions, starting with execution `at`, that
+ * together take at least as long as the load of `block`. All of them must come
+ * before the next execution of `block` and before the end. Returns 0 if there
+ * are no such executions. */
 static uint32_t hiding(const struct draw *d, const struct switch_times *run,
 	uint32_t at, uint32_t block)
 {
@@ -439,8 +440,8 @@ static void test_many_blocks(void **state)
 
 	even(&d, 18, 4, 3, 2, 3);
 	assert_true(makespan(&d, SWITCH_BEST) <= makespan(&d, SWITCH_PARTIAL));
-	/* Executions after a load are slower, so greedy, which loads from the
-	 * start, is worse. */
+	/* A block's executions are slower after its load (3 instead of 2), so
+	 * greedy, which loads from the start, is worse. */
 	assert_true(makespan(&d, SWITCH_BEST) < makespan(&d, SWITCH_GREEDY));
 }
 

@@ -270,7 +270,8 @@ static void test_window(void **state)
 		(uint64_t)(want * 1.001e12));
 	assert_int_equal(paged.logits_hash, fits.logits_hash);
 
-	/* The two slots for copies hold the layers that are copied next. */
+	/* The two slots for copies take the room of two layers, so two more
+	 * layers are copied in each pass. */
 	swapped = passes_in(f, 0, PLACEMENT_SWAP);
 	assert_int_equal(swapped.remaps, 0);
 	assert_int_equal(

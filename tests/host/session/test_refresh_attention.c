@@ -1,6 +1,6 @@
 /*
  * The attention weights of refreshed rows ($TANDEM_NPU; skipped if unset),
- * compared with the definition of attention (reference_model.h).
+ * compared with those of a reference transformer (reference_model.h).
  */
 #include "tests/host/model/reference_model.h"
 #include "tests/host/session/refresh_fixture.h"

@@ -8,12 +8,13 @@
 #include "tensor/soc/soc.h"
 #include "tests/host/session/refresh_fixture.h"
 
-/* The shape whose time is computed, and the type of its matrices. */
+/* The model for which phone time is computed: its layer sizes (shape), which
+ * may differ from those of the running model, and the type of its matrices. */
 struct priced {
 	const struct soc *soc;
 	struct shape shape;
 	enum dtype type;
-	bool f32; /* true if its cache has float32 values */
+	bool f32; /* true if the cache has float32 values */
 };
 
 static struct shape shape_of(const struct model_file *m)
@@ -40,8 +41,8 @@ static const struct soc *phone(void)
 	return &soc;
 }
 
-/* Phone time of the rows in all layers of the shape, computed from the
- * definition. */
+/* Phone time to compute the rows in all layers of the shape: the sum of the
+ * times of attention and of the seven products of each layer. */
 static uint64_t refresh_ps(const struct priced *x, uint64_t rows, bool maps)
 {
 	const struct shape *m = &x->shape;

@@ -1,7 +1,7 @@
 /*
  * The logits of sessions on a real device process ($TANDEM_NPU; skipped if
- * unset), compared with the model's definition for every architecture and for
- * any division into passes.
+ * unset), compared with those of a reference transformer (reference_model.h)
+ * for every architecture and for any division into passes.
  */
 #include "base/err.h"
 #include "host/model/model.h"
@@ -131,7 +131,7 @@ static void put_mask(struct gguf_writer *w)
 }
 
 /* The largest difference between the logits of n rows, each of which attends to
- * all n, and the definition. */
+ * all n, and the logits of the reference transformer. */
 static double masked_error(struct fixture *f, const int32_t *t, uint32_t n)
 {
 	uint32_t n_vocab = f->file.n_vocab;

@@ -1,9 +1,10 @@
 /*
  * Sessions on a fake device, which computes in the test process
- * (tests/host/npu/fake_device.h). Results equal the model's definition, for
- * every size of the device's address window and every source of layers. A lost
- * device is replaced in the middle of a text. Invalid results and answers of a
- * device are errors whose message names the invalid part.
+ * (tests/host/npu/fake_device.h). Results equal those of a reference
+ * transformer (reference_model.h), for every size of the device's address
+ * window, and with layers in memory or read from flash. A lost device is
+ * replaced in the middle of a text. Invalid results and answers of a device are
+ * errors whose message names the invalid part.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -111,8 +112,9 @@ static void go_on(struct fixture *f, uint32_t from, uint32_t to)
 	}
 }
 
-/* Compare the float32 logits with those of the definition in double precision.
- * The rounding errors of both are far below the bound. */
+/* Compare the float32 logits with those of the reference transformer, which
+ * computes in double precision. Rounding errors are far below the accepted
+ * difference. */
 static void check_reference(struct fixture *f)
 {
 	ref_logits(f->model->gguf, &f->file, f->token, TEXT, f->want[0]);
@@ -395,7 +397,7 @@ static void test_replaced_beside(void **state)
 	f->s = first;
 }
 
-/* The device is lost once more than opts.restarts allows. */
+/* The device is lost more often than opts.restarts allows. */
 static void test_replaced_too_often(void **state)
 {
 	struct fixture *f = *state;

@@ -544,8 +544,9 @@ static void put_block_length(struct gguf_writer *w)
 	gguf_put_u32(w, "diffusion.block_length", 3);
 }
 
-/* Rows of a prompt and blocks that do not have the model's block length are
- * refused. */
+/* A model with blocks refuses a row of a window, because it would attend to
+ * rows after its block. It also refuses a block that is longer than the model's
+ * blocks or lacks its last row. */
 static void test_bad_blocks(void **state)
 {
 	static const struct row

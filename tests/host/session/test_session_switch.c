@@ -4,8 +4,8 @@
  * device computes in the test process, and the test sets its estimated times
  * (prices). A session executes figure 8 of the sd.npu paper. Executions (of one
  * chunk of the prompt by one block) follow the plan, to the picosecond. The
- * logits equal the definition for every plan, however late the device answers a
- * load and wherever the device is lost.
+ * logits equal those of a reference transformer (reference_model.h) for every
+ * plan, however late the device answers a load and wherever the device is lost.
  */
 #include "host/session/session_impl.h"
 #include "host/session/switching.h"
@@ -384,8 +384,9 @@ static void go_on(struct fixture *f, uint32_t at)
 	}
 }
 
-/* Compare the float32 logits with those of the definition in double precision.
- * The rounding errors of both are far below the bound. */
+/* Compare the float32 logits with those of the reference transformer, which
+ * computes in double precision. Rounding errors are far below the accepted
+ * difference. */
 static void check_reference(struct fixture *f, const char *what)
 {
 	ref_logits(f->model->gguf, &f->file, f->token, TEXT, f->want[0]);

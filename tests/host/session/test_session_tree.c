@@ -197,7 +197,9 @@ static void test_compaction_seen_by_a_strict_device(void **state)
 
 	f->opts.coherence = COHERENCE_CHECK; /* closing fails on violations */
 	f->opts.precision = WIRE_F16_KV16;
-	f->file.n_layer = 20; /* more ranges than a buffer records */
+	/* with so many layers, the CPU writes more ranges of bytes than a
+	 * buffer records */
+	f->file.n_layer = 20;
 	test_compaction(state);
 }
 

@@ -2,8 +2,8 @@
  * Visibility of rows ($TANDEM_NPU; skipped if unset): which rows each row
  * attends to. Passes of trees, windows (consecutive positions) and blocks of
  * several sequences, which are forked, truncated, rewritten and accepted in
- * random order, are compared with the definition of attention. The test models
- * every computed row as a point that sees a list of points.
+ * random order, are compared with a reference transformer (reference_model.h).
+ * The test models every computed row as a point that sees a list of points.
  */
 #include "base/err.h"
 #include "base/rng.h"

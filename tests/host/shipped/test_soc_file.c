@@ -304,8 +304,8 @@ static void test_table_2(void **state)
 	between(packets * 128 / 32.93e9, 2, 3, "packets for 64 multiply-adds");
 }
 
-/* Ratios of times for matrices of Qwen2.5 and Llama 3.2 with one row (npu-tts,
- * figure 15). */
+/* Matrices (n outputs, k inputs) of Qwen2.5 and Llama 3.2 for which figure 15
+ * of the npu-tts paper compares the times of products with one row. */
 static const struct {
 	uint64_t n, k;
 	bool is_down; /* true for FFN-down, which has the type Q8_0 */
@@ -351,15 +351,17 @@ static void test_figure_15(void **state)
 		double rows =
 			matmul_ps(&s, i, DTYPE_Q4_0, DTYPE_Q8_0, PRICE_DEQUANT);
 
-		/* The ratios in the npu-tts paper are 9.65 to 19.04. */
+		/* In the npu-tts paper, conventional groups take 9.65 to 19.04
+		 * times as long as super-groups. */
 		between(rows / super, 8, 19.04, "over conventional groups");
-		/* The ratios in the npu-tts paper are 1.82 to 3.45. With 8
-		 * bits, DMA is the bottleneck and the ratio is smaller; see
+		/* In the npu-tts paper, groups that are not coalesced take 1.82
+		 * to 3.45 times as long as super-groups. With 8 bits, DMA is
+		 * the bottleneck and the ratio is smaller; see
 		 * docs/soc-clock.md. */
 		between(group / super, down ? 1.3 : 1.82, 3.45, "over groups");
-		/* The npu-tts authors' own sequence of instructions is slower
-		 * than the paper's ratio says; see
-		 * docs/test-time-scaling.md. */
+		/* With the npu-tts authors' own sequence of instructions, such
+		 * groups take longer, compared with super-groups, than the
+		 * figure says; see docs/test-time-scaling.md. */
 		between(authors / super, down ? 2.5 : 5, down ? 3.2 : 6.5,
 			"of the authors' sequence");
 		/* The kernel of the npu-tts paper is 27 % slower on average

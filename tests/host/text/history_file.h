@@ -60,7 +60,7 @@ static inline struct history *history_reader(void)
 }
 
 /* Returns the k-th record of a writer, which has 3 to 300 tokens. The record
- * refers to `id`. */
+ * points to the array `id`. */
 static inline struct history_record history_made(
 	uint32_t writer, uint32_t k, int32_t id[HISTORY_LENGTH])
 {

@@ -1,7 +1,7 @@
 /*
  * Canonical answers in generated texts. Hard cases are checked by hand. The
- * test also puts numbers, boxes and words into random texts, so that it has the
- * expected answers.
+ * test also puts numbers, boxes and words into random texts, so that it knows
+ * the expected answers.
  */
 #include "base/checked.h"
 #include "base/err.h"

@@ -1,7 +1,7 @@
 /*
- * Measures of certainty of a row of logits, compared with their definitions in
- * long double. The definitions use the probability of each token, and find the
- * likeliest tokens by sorting.
+ * Measures of certainty of a row of logits, compared with values that the test
+ * computes in long double from the probability of each token. The test finds
+ * the likeliest tokens by sorting.
  */
 #include "base/rng.h"
 #include "host/text/certainty.h"

@@ -417,7 +417,8 @@ static bool draw_output(struct draw *d, struct chat_tools *t, bool must,
 	return over;
 }
 
-/* Two tools of random schemas; parameters[i] receives the schema of fI. */
+/* Two tools, named f0 and f1, of random schemas; parameters[i] receives the
+ * schema of tool i. */
 static char *draw_tools(struct draw *d, json_t **parameters)
 {
 	json_t *list = json_array();

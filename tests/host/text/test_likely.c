@@ -1,6 +1,6 @@
 /*
- * The likeliest tokens of a row and their probabilities, compared with the
- * definition in long double and a sort of all tokens.
+ * The likeliest tokens of a row of logits and their probabilities, compared
+ * with a sort of all tokens and with a softmax in long double.
  */
 #include "base/rng.h"
 #include "host/text/likely.h"

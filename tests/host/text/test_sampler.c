@@ -1,6 +1,6 @@
 /*
- * The sampler compared with probabilities that the test computes from the
- * definitions, for a vocabulary small enough to enumerate.
+ * The sampler compared with probabilities that the test computes for each token
+ * of a small vocabulary.
  */
 #include "base/err.h"
 #include "host/text/sampler.h"

@@ -20,7 +20,7 @@ struct vocab_file {
 
 #define VOCAB_MAX 512
 struct vocab {
-	const char *model; /* NULL omits the key, also in the members below */
+	const char *model; /* model, pre: NULL omits the key */
 	const char *pre;
 	char text[VOCAB_MAX][40];
 	float score[VOCAB_MAX];

@@ -1,9 +1,9 @@
 /*
  * The time of a cycle (a draft and the pass that verifies it), computed from
  * its parts, in any unit. The time is compared with values by hand, for each
- * part that can limit the cycle. The estimates by number of rows are compared
- * with their definition, the nearest non-decreasing values. Other tests check
- * how the measured times of whole and pruned passes change the estimates.
+ * part that can limit the cycle. The estimated times by number of rows must be
+ * the non-decreasing values that are nearest to the measured times. Other tests
+ * check how the measured times of whole and pruned passes change the estimates.
  */
 #include "host/tree/pass_cost.h"
 #include "tests/harness.h"
@@ -184,7 +184,8 @@ static void test_learns(void **state)
  * The time of a pruned pass is compared with the estimate for its mix of rows:
  * all rows before the exit layer (after which rows are pruned), and only the
  * kept rows after it. If the time and this estimate agree, no estimate changes.
- * A change would remove the time saved by pruning from the estimates.
+ * Otherwise the time saved by pruning would count as a lower cost of whole
+ * passes.
  */
 static void test_pruned_passes(void **state)
 {
@@ -271,8 +272,9 @@ static void test_disturbed_once(void **state)
 	}
 }
 
-/* A stored profile has further terms besides the times of passes. They also get
- * little weight, so that new measurements soon outweigh them. */
+/* A stored profile also has times other than those of passes: per token, and
+ * per expansion. These times get little weight too, so that new measurements
+ * soon outweigh them. */
 static void test_profile_has_little_weight(void **state)
 {
 	struct pass_cost c = { .token = 30 };

@@ -75,7 +75,7 @@ static struct tree *random_tree(void)
 	return t;
 }
 
-/* ---- the definition ------------------------------------------------------ */
+/* ---- merits and rates, computed anew ------------------------------------- */
 
 /* The probability that the token of v follows the path of its parent. */
 static double edge(const struct predictor *p, const struct prune_opts *o,

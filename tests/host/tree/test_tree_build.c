@@ -213,7 +213,8 @@ static void test_specinfer_any(void **state)
 				append(&all, &next);
 			layer = next;
 		}
-		/* filled layer by layer, from left to right */
+		/* The tree is filled layer by layer, from left to right, up to
+		 * its maximum number of rows. */
 		if (all.n >= l.rows)
 			all.n = l.rows - 1;
 		hash_begin(&h, t);
@@ -292,8 +293,9 @@ static void test_eagle2_small_room(void **state)
 }
 
 /*
- * The largest sum over all subtrees of rows - 1 nodes, found by trying each
- * subtree: a node is either included, or excluded with all its descendants.
+ * The largest sum of the path probabilities of `left` nodes that form a tree
+ * with the root. It is found by trying each subtree: a node is either included,
+ * or excluded with all its descendants.
  */
 static double best_of(const struct pool *p, const uint32_t *parent, uint32_t at,
 	uint32_t left, bool *in)

@@ -1,7 +1,7 @@
 /*
  * The estimated cost of a cycle (a draft and the pass that verifies it),
- * compared with its definition, which the test computes separately for every
- * shape (number of rows and leaves).
+ * compared with values that the test computes separately for every shape
+ * (number of rows and leaves).
  */
 #include "base/rng.h"
 #include "host/tree/tree_cost.h"
@@ -256,8 +256,8 @@ static void check_table(const struct cost *c, const struct seen *s)
 		}
 }
 
-/* The estimates equal the definition for any observations, even if cost falls
- * with size. */
+/* The estimates equal the test's own values for any observations, even if cost
+ * falls with size. */
 static void test_random_tables(void **state)
 {
 	static struct cost c;

@@ -473,9 +473,9 @@ static void test_expands_several_at_once(void **state)
 	assert_true(together < one_by_one);
 }
 
-/* The less likely nodes of a batch may leave the frontier (the nodes that can
- * be added next) at once or much later. A tree that can hold few of them must
- * still be able to hold the other nodes. */
+/* The nodes of a batch, except the first, may be dropped from the list of nodes
+ * that can be added next, but they still occupy entries of the tree. A batch
+ * must therefore leave the tree room for l.rows nodes. */
 static void test_room_for_batches(void **state)
 {
 	seed = harness_seed();
