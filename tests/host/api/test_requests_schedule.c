@@ -50,7 +50,8 @@ struct running {
 	 * never. */
 	int stops_at, cancels_at;
 	bool canceled, stopped;
-	/* State before the current pass: */
+	/* Before the current pass: number of the text's tokens, and whether the
+	 * lane must be in the pass. */
 	size_t tokens;
 	bool due;
 	unsigned waited; /* passes with free rows since its last row */
@@ -284,9 +285,9 @@ static uint32_t slots_held(const struct scheduler *l, const struct lane *x)
 
 /*
  * Mark the lanes that must be in the next pass. Running lanes come first, then
- * paused lanes, then waiting lanes. A lane is due if the pass can have this
- * lane and all lanes before it (l->width lanes), and the KV cache has slots for
- * these lanes besides the slots that later lanes hold.
+ * paused lanes, then waiting lanes. A lane is due if it is among the first
+ * l->width lanes in this order, and the KV cache has slots for it and for all
+ * lanes before it besides the slots that later lanes hold.
  */
 static void mark_due(struct schedule *p)
 {

@@ -268,7 +268,7 @@ static void test_start(void **state)
 struct steps {
 	/* last: number of the step that ends the text; 0 means none */
 	size_t prompt, seen, last;
-	/* tokens of the answer as of the last step of each block */
+	/* tokens of the answer, as the last step of each block reported them */
 	int32_t filled[4 * BLOCK];
 	/* sunk: text that the sink has received; text: the same text, followed
 	 * by the text of the last step */

@@ -25,7 +25,8 @@
 struct fixture {
 	struct model_file target_file;
 	struct eagle_file file;
-	struct model_file layer; /* shape of the head, for the reference */
+	/* layer of the head, for the reference computation */
+	struct model_file layer;
 	struct model *target, *model;
 	struct draft_model *d, *more;
 	double bound; /* accepted difference of a logit */

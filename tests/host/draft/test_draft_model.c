@@ -278,7 +278,8 @@ static void test_stories(void **state)
 
 /* ---- any order of appending ---------------------------------------------- */
 
-enum { LONG = 200 }; /* several passes, of which the last one is partly full */
+/* tokens of several passes, of which the last one is partly full */
+enum { LONG = 200 };
 
 /* The logits after n tokens that are appended one by one. */
 static float *one_by_one(struct fixture *f, const int32_t *t, int n)

@@ -283,7 +283,7 @@ static void test_kept_paths_are_appended(void **state)
 	}
 }
 
-/* Each tree begins after the path of the previous tree that was kept. */
+/* Each tree begins after the path that was kept of the previous tree. */
 static void test_trees_follow_one_another(void **state)
 {
 	enum { ROWS = 20 };

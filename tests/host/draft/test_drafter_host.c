@@ -454,9 +454,10 @@ static void test_the_same_text(void **state)
 
 	open_drafter(f, DRAFT_F32, 2, 3);
 	check_next(f, f->text, 12, 12, &g);
-	/* the root was expanded by the last call */
+	/* the last call has expanded the root, so no row is computed */
 	check_next(f, f->text, 12, 0, &g);
-	/* only the cache of the prefix is reused */
+	/* only the cached prefix is reused; the row of the last token is
+	 * computed */
 	check_next(f, f->text, 5, 1, &g);
 	check_next(f, f->text + 1, 5, 5, &g);
 }

@@ -125,7 +125,7 @@ static void check_law(struct fixture *f, double agreement, uint32_t k)
 	double absent = pow(1 - agreement, k), n = N_TEXT - 1;
 
 	open_oracle(f, N_TEXT, CURVE(agreement), check_seed() + k, k);
-	/* Follow the text with trees that are chains. */
+	/* Draft along the text with trees that are chains. */
 	for (uint32_t i = 1; i < N_TEXT; i += 25) {
 		check_begin(&f->d, f->t, f->text, i);
 		for (uint32_t j = 0; j < 25 && i + j < N_TEXT; j++) {

@@ -12,7 +12,8 @@
 #include <errno.h>
 #include <math.h>
 
-#define KINDS   8 /* different tokens, fewer than a node has candidates */
+/* number of different tokens, fewer than a node can have candidates */
+#define KINDS   8
 #define FURTHER 10
 #define DRAFTED 64
 
@@ -33,7 +34,7 @@ struct checked {
 	int32_t path[16 + FURTHER + 1]; /* the span and the tokens after it */
 	uint32_t span;
 	struct reliance reliance;
-	uint32_t nodes; /* drafted nodes */
+	uint32_t nodes; /* number of drafted nodes */
 	/* Smallest count of a drafted token, and largest count of a token that
 	 * was not drafted. */
 	uint32_t rarest, best_out;

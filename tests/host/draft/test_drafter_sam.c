@@ -245,8 +245,8 @@ static void test_history(void **state)
 				check_rule(&d, &usual, &m, text, n);
 				by_history += in_memory(&m, text, n) >
 					in_text(text, n, &at) + usual.bias;
-				/* The text that is being drafted is added as a
-				 * record. */
+				/* A part of the text that is being drafted is
+				 * added as a record. */
 				if (n == 67)
 					remember(h, &m, text + 40, RECORD);
 			}

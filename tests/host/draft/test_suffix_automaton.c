@@ -89,9 +89,10 @@ static void check_prefix(const struct suffix_automaton *a, const int32_t *text,
 }
 
 /*
- * Returns the cursor, which is the match of the last `len` of the n tokens of
- * `text`. If a state is split while the cursor is in it, the cursor stays in
- * the old state. The test therefore looks up the cursor's tokens again.
+ * Look up the last `len` of the n tokens of `text` in the automaton. Returns
+ * the match (the cursor, with which the next token is looked up). The cursor is
+ * made anew for each token, because a state may be split while the cursor is in
+ * it, and the cursor then stays in the old state.
  */
 static struct suffix_match cursor_before(const struct suffix_automaton *a,
 	const int32_t *text, size_t n, uint32_t len)
@@ -292,7 +293,7 @@ static void check_history(
 	check_query(a, x, query, LENGTH);
 }
 
-/* Check after each text that is added. */
+/* Check the automaton after each text that is added. */
 static void test_history(void **state)
 {
 	static const uint32_t alphabets[] = { 1, 2, 3, 6, 30, 500 };

@@ -14,7 +14,7 @@ static void test_accuracy(void **state)
 	assert_close(eval_accuracy(&some), 0.375, 0, "3 of 8");
 }
 
-/* Compare with values that another program computed. */
+/* Compare the intervals with those that another program computed. */
 static void test_interval(void **state)
 {
 	static const struct {
@@ -61,7 +61,7 @@ static void test_interval_bounds(void **state)
 	}
 }
 
-/* Compare with exact sums of binomial coefficients. */
+/* Compare the p-values with exact sums of binomial coefficients. */
 static void test_mcnemar(void **state)
 {
 	static const struct {

@@ -163,7 +163,7 @@ static void check_item(const struct tokenizer *t, const char *prompt,
 	assert_ok(passages_add_items(&p, t, &items, &e), &e);
 	assert_int_equal(p.n, 1);
 	check_tokens(&p, 0, tokens, n, first);
-	/* A second passage follows the first. */
+	/* The same item added again becomes a second passage. */
 	assert_ok(passages_add_items(&p, t, &items, &e), &e);
 	assert_int_equal(p.n, 2);
 	assert_int_equal(p.passage[1].at, n);

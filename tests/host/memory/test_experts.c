@@ -36,7 +36,7 @@ struct fixture {
 	size_t bytes;       /* bytes of one expert */
 };
 
-/* Pack the experts of the GGUF file one by one. */
+/* Make the expected bytes: pack the experts of the GGUF file one by one. */
 static void make_want(struct fixture *f)
 {
 	struct wire_tensor w[WIRE_T_COUNT];
@@ -310,7 +310,7 @@ static void often_used_experts_stay(void **state)
 	run(f, 1, 0x01);
 	assert_int_equal(stats_of(f).read, 7);
 
-	/* After long disuse they are evicted. */
+	/* After long disuse the experts that were used often are evicted. */
 	for (unsigned i = 0; i < 60; i++) {
 		run(f, 1, 0xc0);
 		run(f, 2, 0xc0);
@@ -616,7 +616,7 @@ static void a_failed_read_can_be_repeated(void **state)
 {
 	static const struct {
 		const char *verb;
-		unsigned reads; /* failing reads, in succession */
+		unsigned reads; /* number of successive reads that fail */
 		int ret;
 		const char *says;
 	} faults[] = {

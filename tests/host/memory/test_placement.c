@@ -139,13 +139,13 @@ static void test_evicts_what_is_used_last(void **state)
 
 	for (unsigned i = 0; i < 3; i++)
 		need(p, &m, i);
-	/* steps to the next use: block 0 in 1, block 1 in 2, block 2 in 3 */
+	/* next uses: block 0 after 1 step, block 1 after 2, block 2 after 3 */
 	need(p, &m, 3);
 	assert_true(m.mapped[0] && m.mapped[1] && !m.mapped[2]);
 	assert_int_equal(m.unmaps, 1);
 	need(p, &m, 0);
 	need(p, &m, 1);
-	/* steps to the next use: block 3 in 1, block 0 in 2, block 1 in 3 */
+	/* next uses: block 3 after 1 step, block 0 after 2, block 1 after 3 */
 	need(p, &m, 2);
 	assert_true(m.mapped[3] && m.mapped[0] && !m.mapped[1]);
 	assert_int_equal(m.unmaps, 2);

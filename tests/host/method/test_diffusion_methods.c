@@ -117,7 +117,7 @@ static void test_canvas(void **state)
 
 /* If no positions follow the block, caching the positions after it saves
  * nothing. With one pass per block, no later pass uses a cache. In both cases
- * the texts are equal. */
+ * the kind of cache does not change the text. */
 static void test_caches_without_reuse_change_nothing(void **state)
 {
 	struct diffusion_writer *w = *state;
@@ -190,8 +190,8 @@ static void test_shifted_caches(void **state)
 		for (size_t k = 0; k < t.n; k++)
 			assert_int_not_equal(t.token[k], DT_MASK);
 	}
-	/* The first pass of a block may commit its first position in addition
-	 * to the best guess, so a block takes 7 or 8 passes. */
+	/* The first pass of a block may commit the block's first position
+	 * besides the best guess, so a block takes 7 or 8 passes. */
 	assert_in_range(passes(&t), 5 * 7, 5 * 8);
 }
 

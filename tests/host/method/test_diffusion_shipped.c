@@ -22,8 +22,8 @@
 
 #define CONTEXT 96
 #define BOUND   1e-4 /* largest error of float32 logits */
-/* Rounding may change the order of two logits, or of two sums from which odds
- * are computed, if they differ by less than this. */
+/* Rounding may change which of two logits is larger, or which of two positions
+ * has the larger log-odds, if the two values differ by less than this. */
 #define MARGIN (4 * BOUND)
 
 struct fixture {

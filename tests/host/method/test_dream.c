@@ -109,7 +109,8 @@ static double score(const struct plain *p, const double *prob, int32_t token,
 	return s;
 }
 
-/* The i-th of `steps` equal steps of time from 1 to 1/1000. */
+/* Time number i if the time from 1 to 1/1000 is divided into `steps` equal
+ * steps. */
 static double time_at(unsigned i, unsigned steps)
 {
 	return 1 + (0.001 - 1) * i / steps;

@@ -98,7 +98,8 @@ static void test_moved_rows_cost_their_bytes(void **state)
 		(2 * (2 * 2 * 64 * 2) + 2 * 2 * 64 * 2) * NS);
 }
 
-/* Qwen2.5-0.5B: 2 heads of 64 values, 24 layers. */
+/* The rows are priced for Qwen2.5-0.5B, which has 2 KV heads of 64 values and
+ * 24 layers. */
 static void test_moved_rows_of_a_larger_model(void **state)
 {
 	const uint32_t two[] = { 0, 2, 4 };

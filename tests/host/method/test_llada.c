@@ -40,7 +40,7 @@ struct session {
 	int32_t favourite;
 	uint32_t favourite_at;
 	bool nan;
-	/* State of the calls. */
+	/* State of the session between calls. */
 	int32_t x[MANY];
 	/* n: length of the input; begin: first position of the block that the
 	 * pass fills */
@@ -121,9 +121,9 @@ void session_count_valid(struct session *s, uint32_t rows)
 	s->valid = rows;
 }
 
-/* The method reports as valid the rows whose masks it fills after the pass. In
- * the first pass of a block, the last pass filled all masks of the previous
- * block. */
+/* The method must have reported as valid the rows whose masks it filled after
+ * the last pass: all but `left` of them. Before the first pass of a block it
+ * must have filled all masks of the previous block. */
 static void check_valid(const struct session *s, uint32_t left)
 {
 	if (s->passes > 1 && s->valid != s->masks[s->passes - 1] - left)
@@ -608,12 +608,12 @@ static void test_full_context_is_an_error(void **state)
 	f->s.max_rows = N_PROMPT + 13;
 	assert_int_equal(run(f), -ENOSPC);
 	assert_non_null(strstr(f->e.text, "at most 20"));
-	/* as many tokens as the context had room for */
+	/* as many tokens as fit in a pass after the prompt */
 	assert_int_equal(gen_generated(f->g), 13);
 	f->s.context = N_PROMPT;
 	assert_int_equal(run(f), -ENOSPC);
 	assert_int_equal(f->s.passes, 0);
-	f->opts.n_predict = 0; /* the text needs no room */
+	f->opts.n_predict = 0; /* no token is requested, so no room is needed */
 	assert_int_equal(run(f), 0);
 }
 

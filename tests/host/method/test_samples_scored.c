@@ -25,8 +25,9 @@
 #include <math.h>
 #include <string.h>
 
-#define N    8
-#define MOST 128 /* maximum number of samples, with cut beams */
+#define N 8
+/* maximum number of samples, including beams that were cut */
+#define MOST 128
 #define PROMPT                                                              \
 	"Problem: On a farm there are 2 barns with 41 goats in each. Then " \
 	"6 trucks bring 4 goats each. How many goats are there?\nSolution:"
@@ -54,7 +55,7 @@ struct fixture {
 	const char *draft, *stop;
 	uint32_t n_predict, slots;
 	double temperature;
-	uint32_t step_tokens; /* nonzero: also set --stop-decided */
+	uint32_t step_tokens; /* if nonzero, --stop-decided is set too */
 };
 
 static int setup(void **state)

@@ -53,9 +53,10 @@ static void test_pruning_changes_nothing(void **state)
 		f->sum = (struct method_stats){ 0 };
 		check_pruned(f);
 		rows = f->sum.drafted + f->sum.cycles;
-		if (f->threshold == 0) /* keeps all rows */
+		if (f->threshold == 0) /* a threshold of 0 keeps all rows */
 			assert_int_equal(f->sum.kept, rows);
-		else if (f->threshold > 1) /* only the roots */
+		/* a threshold above 1 keeps only the roots */
+		else if (f->threshold > 1)
 			assert_int_equal(f->sum.kept, f->sum.cycles);
 		else if (f->threshold > 0)
 			assert_true(f->sum.kept < rows);

@@ -79,7 +79,8 @@ static void anew(struct fixture *f)
 
 /* ---- answers to any request ---------------------------------------------- */
 
-/* Replaces `size` bytes of the answer at offset `at`. */
+/* Replaces `size` bytes of the answer at offset `at` by those of `value`. The
+ * error must contain `text`. */
 struct forgery {
 	size_t at, size;
 	uint64_t value;

@@ -211,8 +211,8 @@ static void count_later(
 /*
  * The device is lost at each of the requests in turn. The next device must not
  * answer requests that were in flight on the lost one. It answers only requests
- * sent to it, which have new sequence numbers. A caller that starts again must
- * end with the same memory.
+ * sent to it, which have new sequence numbers. If the caller then repeats all
+ * runs, the memory must have the same bytes at the end.
  */
 static void test_lost(void **state)
 {

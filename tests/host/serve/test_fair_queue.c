@@ -191,7 +191,7 @@ static void a_full_queue_has_room_for_a_client_without_texts_in_it(void **state)
 	}
 	assert_int_equal(room(&q, SMALL, 3), FAIR_ROOM);
 	assert_int_equal(room(&q, SMALL, 5), FAIR_SHARE);
-	/* no text may wait at all */
+	/* a queue in which no text may wait */
 	assert_int_equal(
 		fair_queue_room(&q, THIRD, 1, 2, 0, &ahead), FAIR_SHARE);
 	fair_queue_release(&q);
@@ -239,7 +239,8 @@ static void the_wait_is_estimated_from_the_last_texts(void **state)
 	assert_int_equal(fair_queue_retry_s(&q, 1), 3);
 	assert_int_equal(fair_queue_retry_s(&q, 5), 15);
 	assert_int_equal(fair_queue_retry_s(&q, 100000), 3600);
-	/* Time without any text does not count. */
+	/* Time in which no text runs or waits does not count for the
+	 * estimate. */
 	fair_queue_remove(&q, &t);
 	assert_int_equal(fair_queue_add(&q, &t, GREEDY, 0, 1, 100000 * S), 0);
 	fair_queue_take(&q);

@@ -41,7 +41,7 @@ static uint64_t makespan(struct draw *d, enum graph_switch how)
 	return switch_simulate(&d->p, &plan, NULL, NULL);
 }
 
-/* The time that n executions spent waiting for loads. */
+/* The time that the first n executions spent waiting for loads. */
 static uint64_t waited(const struct switch_times *run, uint32_t n)
 {
 	uint64_t sum = run[0].begin;

@@ -286,8 +286,7 @@ static void check_prune(struct fixture *f, uint32_t n, uint32_t stays,
 	check_rows(f, &h, state, logits);
 	assert_int_equal(b.rows - a.rows, n);
 	assert_int_equal(b.upper_rows - a.upper_rows, h.n_kept);
-	/* All rows exist before the exit layer, and their states there do not
-	 * depend on the rows that are dropped later. */
+	/* With `stays` = 100 all rows are kept, with 0 only the root. */
 	if (stays == 100) {
 		assert_int_equal(h.n_kept, n);
 	} else if (stays == 0) {

@@ -34,8 +34,8 @@ static bool wants(void *arg, size_t at)
 	return at % r->every == 0;
 }
 
-/* Each predicted token has the probability of the softmax over the logits, and
- * no other token is likelier than the last of them. */
+/* Each predicted token must have its softmax probability, and no token that is
+ * not predicted may be likelier than the last predicted token. */
 static void take(
 	void *arg, size_t at, const struct wire_likely *likely, uint32_t n)
 {

@@ -208,7 +208,7 @@ static void a_streamed_output_matrix(void **state)
 	const struct image_extent *output;
 	struct session_stats st;
 	struct err e = { 0 };
-	const unsigned sweeps = 1 + CHAINED; /* reads of the matrix */
+	const unsigned sweeps = 1 + CHAINED; /* number of reads of the matrix */
 	uint64_t layer;
 
 	assert_non_null(want);

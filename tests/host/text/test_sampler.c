@@ -233,7 +233,7 @@ static void test_by_position(void **state)
 	for (uint64_t p = 0; p < 200; p++)
 		differ += sampler_draw_from(a, 0, logits, NULL, 0, 0, p) !=
 			sampler_draw_from(b, 0, logits, NULL, 0, 0, p);
-	/* the expected share is 1 - sum p^2 = .76 */
+	/* expected share of different tokens: 1 - sum p^2 = .76 */
 	assert_in_range(differ, 50, 200);
 	sampler_close(a);
 	sampler_close(b);

@@ -1,4 +1,5 @@
-/* Sets of time intervals, compared with an array of moments. */
+/* Sets of time intervals, compared with an array that has an entry for each
+ * moment. */
 #include "base/rng.h"
 #include "host/trace/spans.h"
 #include "tests/harness.h"

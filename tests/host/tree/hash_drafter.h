@@ -27,7 +27,7 @@ struct hash_drafter {
 	/* sum of all candidates' q; 0 means random, from 0.5 to 1 */
 	double mass;
 	bool coarse; /* true if many candidates have equal q and some have 0 */
-	/* one node in so many has no candidates; 0 means that all have */
+	/* one node in `bare` has no candidates; 0 means that all nodes have */
 	uint32_t bare;
 	enum draft_source source; /* source of all candidates */
 	uint32_t room; /* maximum expansions in one tree; 0 means no limit */

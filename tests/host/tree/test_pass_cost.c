@@ -141,7 +141,7 @@ static void test_between(void **state)
 	assert_close(pass_cost_rows(&c, 12), 15, 1e-12, "line");
 	assert_close(pass_cost_rows(&c, 16), 20, 1e-12, "knot");
 	assert_close(pass_cost_rows(&c, 64), 120, 1e-12, "beyond");
-	/* Row counts directly before and after a step. */
+	/* The time rises in a step between 16 and 17 rows. */
 	pass_cost_set(&c, stair, (const double[]){ 20, 20, 60, 60 }, 4);
 	assert_close(pass_cost_rows(&c, 9), 20, 0, "step");
 	assert_close(pass_cost_rows(&c, 16), 20, 0, "step");

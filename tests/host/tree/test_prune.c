@@ -13,7 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-#define NODES  PASS_KNOTS /* maximum, as all subtrees are tried */
+/* maximum number of nodes; small, as all subtrees are tried */
+#define NODES  PASS_KNOTS
 #define ROUNDS 400
 
 /* A scripted predictor, and the tokens that it has scored. */
@@ -22,7 +23,8 @@ struct predictor {
 	uint64_t seed;
 	double spread; /* range of the scores */
 	bool not_a_number;
-	uint32_t scored[NODES]; /* tokens that were scored after each node */
+	/* number of tokens that were scored after each node */
+	uint32_t scored[NODES];
 };
 
 static float score_of(const struct predictor *p, uint32_t node, int32_t token)

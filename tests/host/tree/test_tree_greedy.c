@@ -370,7 +370,7 @@ static double chain_rate(
 /*
  * The costs are those of the row tiles of an NPU and of flash I/O. The tree
  * with best_prefix must not be worse than the tree with the stop rule, than any
- * tree on the way to its own, or than a chain, and must sometimes be better.
+ * of its own earlier stages, or than a chain, and must sometimes be better.
  */
 static void test_best_prefix_on_tiles(void **state)
 {

@@ -18,8 +18,9 @@
 #include <math.h>
 #include <string.h>
 
-#define ROUNDS          150
-#define FEW             14 /* maximum, as all trees of the nodes are tried */
+#define ROUNDS 150
+/* maximum number of nodes; small, as all trees are tried */
+#define FEW             14
 #define TREE_ROWS_TRIED 32
 
 /* ---- the cost of a cycle, computed anew ---------------------------------- */
