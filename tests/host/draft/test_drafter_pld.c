@@ -74,8 +74,8 @@ static void test_length(void **state)
 	kind_has_length(&draft_kind_pld, 10);
 }
 
-/* Returns the number of tokens that the search compares (work.values) in a text
- * of `before` other tokens, then 7 8 9, 1, and 7 8 9 again. */
+/* Returns the number of comparisons (work.values) of the search in a text of
+ * `before` other tokens, then 7 8 9, 1, and 7 8 9 again. */
 static uint64_t values_after(uint32_t before)
 {
 	const struct asked one[] = { { "pld-length", "1" }, { 0 } };
@@ -105,8 +105,8 @@ static uint64_t values_after(uint32_t before)
 }
 
 /* The search compares three tokens at the position that matches and one token
- * at each earlier position. The single guess is also compared with itself once.
- */
+ * at each earlier position. Then each guess is compared with each guess: one
+ * comparison for the single guess. */
 static void test_searched(void **state)
 {
 	assert_int_equal(values_after(0), 3 + 1);

@@ -85,8 +85,8 @@ static void test_texts(void **state)
 	model_close(x.head);
 }
 
-/* The target is in a flash image, in which an output matrix that is not tied to
- * the embedding is packed. */
+/* The target is in a flash image. An output matrix that is not tied to the
+ * embedding is stored there in the device's layout. */
 static void test_images(void **state)
 {
 	struct eagle x = { *state };

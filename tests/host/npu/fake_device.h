@@ -32,10 +32,10 @@ struct fake {
 	struct npu_ops ops; /* ops.arg is this struct */
 	unsigned reached;   /* number of devices opened */
 	unsigned answered;  /* number of requests answered by all devices */
-	/* The device is lost after so many more answers; 0 means never. The
+	/* The device is lost after this many more answers; 0 means never. The
 	 * loss sets `lives` to 0, so the next device is not lost. */
 	unsigned lives;
-	/* A request to load a graph is answered after so many later requests,
+	/* A request to load a graph is answered after this many later requests,
 	 * or when no other request waits, as if a separate engine did the
 	 * loading. 0 means that answers are in the order of requests. */
 	unsigned late;

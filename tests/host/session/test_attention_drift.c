@@ -33,8 +33,8 @@ static void test_first_layer(void **state)
 	assert_int_equal(attention_drift(&before, &now, cos(.6)), LAYERS);
 }
 
-/* The drift is the first layer that reaches the angle; a smaller angle in a
- * later layer does not matter. */
+/* attention_drift returns the first layer in which the maps differ by the given
+ * angle or more; a smaller difference in a later layer does not matter. */
 static void test_first_of_several(void **state)
 {
 	const float a[LAYERS] = { 1, 1, 1, 1 }, b[LAYERS] = { 1, -1, 1, -1 };

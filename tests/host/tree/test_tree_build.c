@@ -1,8 +1,8 @@
 /*
  * The builders of trees with a fixed shape (chain, SpecInfer, EAGLE-2,
- * OPT-Tree, EdgeLLM) compared with naive versions without trees. These keep
- * lists of paths and compute the candidates after a path with the drafter's
- * hash.
+ * OPT-Tree, EdgeLLM) compared with naive versions without trees. The naive
+ * versions keep lists of paths and compute the candidates after a path with the
+ * drafter's hash.
  */
 #include "base/err.h"
 #include "host/tree/build.h"

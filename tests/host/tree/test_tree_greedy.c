@@ -426,8 +426,9 @@ static void test_equal_rates(void **state)
 
 /* ---- nodes that are not drafted ------------------------------------------ */
 
-/* If draft steps are expensive, nodes that could follow only rejected nodes are
- * not drafted. */
+/* Each tile of eight rows costs so much to verify that the best tree has eight
+ * nodes. The builder must expand few other nodes: those whose children could
+ * not make a tree better are not expanded. */
 static void test_hopeless_is_not_drafted(void **state)
 {
 	const struct build_limits l = { 40, SHALLOW };
