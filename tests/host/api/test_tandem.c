@@ -620,8 +620,8 @@ static void test_samples_canceled(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* A request of an older header, which has the member for steps and no member
- * for samples. */
+/* The request comes from an older header, which has the member for steps and no
+ * member for samples. */
 static void test_request_without_samples(void **state)
 {
 	struct tandem *t = opened("samples=4", NULL);

@@ -229,7 +229,7 @@ static void test_replaced(void **state)
 	assert_int_equal(tandem_close(b), 0);
 }
 
-/* A program that was compiled before the options had a callback for notices. */
+/* The program was compiled before the options had a callback for notices. */
 static void test_without_notices(void **state)
 {
 	struct tandem_options o;

@@ -547,8 +547,9 @@ static void test_pairs(void **state)
 	};
 	struct table_plan *plan = calloc(1, sizeof(*plan));
 	struct bench_table *t = calloc(1, sizeof(*t));
-	/* The ratios' logarithms have the standard deviation ln 2 * sqrt(2/3).
-	 * `error` is half of the mean's 95 % interval. */
+	/* The logarithms of the ratios 2, 4 and 8 have the standard deviation
+	 * ln 2 * sqrt(2/3). `error` is half of the width of the 95 % interval
+	 * of their mean. */
 	double error = 1.96 * log(2) * sqrt(2. / 3 / 2);
 	struct err e = { 0 };
 

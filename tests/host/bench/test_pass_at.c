@@ -29,7 +29,7 @@ static void test_all_sets(void **state)
 					by_counting(n, c, k), 1e-12, "pass@k");
 }
 
-/* Numbers whose binomial coefficients do not fit in a double. */
+/* The binomial coefficients of these numbers do not fit in a double. */
 static void test_many(void **state)
 {
 	assert_close(pass_at(1024, 1, 512), 0.5, 1e-12, "half of them");

@@ -62,7 +62,7 @@ static void test_loads(void **state)
 	}
 }
 
-/* Metadata in the files of small diffusion models. */
+/* Check the metadata in the files of small diffusion models. */
 static void test_diffusion(void **state)
 {
 	static const struct {
@@ -103,9 +103,9 @@ static void test_diffusion(void **state)
 	}
 }
 
-/* Files of mixtures of experts. The caller may change the number of layers and
- * experts of a shape (a set of layer sizes). The vocabularies are smaller to
- * save time. */
+/* Check files of mixtures of experts. The caller may change the number of
+ * layers and experts of a shape (a set of layer sizes). The vocabularies are
+ * smaller to save time. */
 static void test_experts(void **state)
 {
 	static const struct {

@@ -75,7 +75,7 @@ static void add(
 	x->token[x->n++] = DATASTORE_END;
 }
 
-/* 100,000 lookups in stores with one to 300 different tokens. */
+/* Make 100,000 lookups in stores with one to 300 different tokens. */
 static void test_random(void **state)
 {
 	static const uint32_t kinds[] = { 1, 2, 3, 5, 20, 300 };

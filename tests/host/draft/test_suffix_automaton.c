@@ -480,10 +480,13 @@ static void test_too_many(void **state)
 	free(p);
 }
 
-/* The steps of adding two tokens, counted by hand. First token: the root has no
- * edge, neither when the token is looked up nor when the edge is added. Second
- * token: the same in the first state; then the root's only edge, whose token is
- * read from the text at the position of the edge's target. */
+/*
+ * The steps of adding two tokens, counted by hand. First token: the root is
+ * searched for an edge when the token is looked up and when the edge is added;
+ * it has none. Second token: the first state is searched in the same way; then
+ * the root is searched, and the token of its only edge is read from the text at
+ * the position of the edge's target.
+ */
 static void test_steps(void **state)
 {
 	struct suffix_automaton *a = open_kind(SUFFIX_TEXT);

@@ -120,7 +120,7 @@ static void test_number(void **state)
 	check_marks(EVAL_NUMBER, marks, ARRAY_LEN(marks));
 }
 
-/* Answers of the MATH data set, in the spellings that models use. */
+/* Score answers of the MATH data set, in the spellings that models use. */
 static void test_boxed(void **state)
 {
 	static const struct mark marks[] = {

@@ -416,7 +416,8 @@ static void shipped_predictor_is_of_the_shipped_target(void **unused)
 	size_t norm = after_name(b, "exit_norm.weight");
 	size_t weight = after_name(b, "exit.weight");
 	/* The weight is declared last; its declaration has two dimensions, a
-	 * type and an offset. The data follows on a multiple of 32. */
+	 * type and an offset. The data follows at the next offset that is a
+	 * multiple of 32. */
 	size_t start = (weight + 4 + 16 + 4 + 8 + 31) / 32 * 32;
 	struct exit_head *h;
 	struct model *target;

@@ -416,9 +416,9 @@ static void take_some(struct fixture *f, struct held *h, uint32_t layer,
 	}
 }
 
-/* Random calls. Sometimes the experts of a begun layer are never taken, or are
- * kept in use while other layers run. All experts have their bytes when they
- * are taken and when they are released. */
+/* Make random calls. Sometimes the experts of a begun layer are never taken, or
+ * are kept in use while other layers run. All experts have their bytes when
+ * they are taken and when they are released. */
 static void random_calls(struct fixture *f, uint32_t slots, uint64_t seed)
 {
 	struct held h = { .n = 0 };

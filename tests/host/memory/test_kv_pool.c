@@ -103,7 +103,7 @@ static void test_samples_stay_whole(void **state)
 	kv_pool_close(p);
 }
 
-/* Random operations on the pool, compared with the test's own counts. */
+/* Compare the pool after random operations with the test's own counts. */
 static void test_references(void **state)
 {
 	struct kv_pool *p = pool_of(RUNS * KV_RUN);

@@ -20,8 +20,8 @@ static uint32_t draw(uint64_t shape, uint64_t what, uint32_t below)
 	return (uint32_t)(rng_uniform(harness_seed(), shape, what) * below);
 }
 
-/* Place tensors as a flash image does, each on the next multiple of 64. Returns
- * the size of the layer. */
+/* Place tensors as a flash image does, each at the next offset that is a
+ * multiple of 64. Returns the size of the layer. */
 static uint64_t make_layer(uint64_t shape, struct wire_tensor t[WIRE_T_COUNT])
 {
 	uint32_t embd = 64 * (1 + draw(shape, 0, 8));

@@ -341,10 +341,10 @@ static bool holds(const struct cycle *c, unsigned set)
 }
 
 /*
- * The smallest number of bytes mapped over all choices. Any block may be
- * evicted at any mapping, even if there is room. For each possible set of
- * mapped blocks, the test keeps the smallest number of bytes whose mappings
- * lead to this set.
+ * The smallest number of bytes that are mapped in all passes, over all choices
+ * of blocks to evict. Any block may be evicted at any mapping, even if there is
+ * room. For each possible set of mapped blocks, the test keeps the smallest
+ * number of bytes whose mappings lead to this set.
  */
 static uint64_t least_bytes(const struct cycle *c)
 {
@@ -455,10 +455,10 @@ static void try_windows(const struct cycle *like, struct unequal *u)
 }
 
 /*
- * All cycles (blocks that are used in turn) of 2 to 4 blocks of 1 to 5 bytes.
- * For blocks of equal size, it is optimal to evict the block whose next use is
- * latest. For other sizes the optimal choice is a knapsack problem, and this
- * rule only approximates it. The rule must never map more bytes than the
+ * Try all cycles (blocks that are used in turn) of 2 to 4 blocks of 1 to 5
+ * bytes. For blocks of equal size, it is optimal to evict the block whose next
+ * use is latest. For other sizes the optimal choice is a knapsack problem, and
+ * this rule only approximates it. The rule must never map more bytes than the
  * baselines, must stay within a factor of the smallest possible bytes, and may
  * only seldom map more bytes in a larger window. The bounds are those of
  * docs/placement.md.

@@ -154,7 +154,7 @@ static void test_stall_of_any_choice(void **state)
 	}
 }
 
-/* Waiting times that are computed by hand. */
+/* Compare with waiting times that are computed by hand. */
 static void test_stall_by_hand(void **state)
 {
 	const struct model m = { .n = 4,
@@ -341,8 +341,8 @@ static void test_more_room_is_never_worse(void **state)
 	}
 }
 
-/* Windows that limit the size of a mapping and the number of mappings, with a
- * guard page after each mapping. */
+/* Make plans for windows that limit the size of a mapping and the number of
+ * mappings, with a guard page after each mapping. */
 static void test_mappings(void **state)
 {
 	for (uint64_t stream = 0; stream < 400; stream++) {

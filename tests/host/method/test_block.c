@@ -196,8 +196,8 @@ static bool check_reference(struct fixture *f)
 	return true;
 }
 
-/* Prompts and answers whose length is or is not a multiple of the block, with
- * several numbers of steps and with noise. */
+/* Compare texts for prompts and answers whose lengths are multiples of the
+ * block's length or not, with several numbers of steps, and with noise. */
 static void check_definition(struct fixture *f)
 {
 	static const struct {
@@ -228,7 +228,7 @@ static void put_shifted_keys(struct gguf_writer *w)
 	gguf_put_bool(w, "diffusion.shift_logits", true);
 }
 
-/* A model whose rows predict the next position. */
+/* The model's rows predict the next position (shifted logits). */
 static void test_matches_shifted_definition(void **state)
 {
 	struct fixture *f = *state;

@@ -515,8 +515,8 @@ static const char *const *usual(unsigned i)
 	return all[i].by_block ? sure_block : sure;
 }
 
-/* Lengths that are not a multiple of the block, a length of 0, and a length
- * that fills the context. */
+/* Generate texts whose length is not a multiple of the block's length, is 0, or
+ * fills the context. */
 static void test_lengths(void **state)
 {
 	static const uint32_t n_predict[] = { 0, 1, 7, 8, 9, 33, 1000 };

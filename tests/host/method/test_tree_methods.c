@@ -135,7 +135,7 @@ static void test_sizes_of_trees(void **state)
 	end_texts(f);
 }
 
-/* Trees with as many rows as allowed, in passes with streamed layers. Some
+/* Trees may have as many rows as passes with streamed layers allow. Some
  * methods must use all of these rows. */
 static void test_largest_trees(void **state)
 {

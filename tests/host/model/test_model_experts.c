@@ -301,7 +301,7 @@ static void test_tensors(void **state)
 	refused(&f, "ffn_gate_inp.weight", "have 32 x 7");
 }
 
-/* All types that matrices can have. */
+/* Open files with each type that matrices can have. */
 static void test_types(void **state)
 {
 	static const enum dtype types[] = { DTYPE_F32, DTYPE_F16, DTYPE_BF16,

@@ -285,8 +285,9 @@ static void test_maintenance(void **state)
 	weights_release(l.block, l.n);
 }
 
-/* Prices without an NPU. They cover the products and sums of the existing rows
- * only, for any graph size, and each weight is read once. */
+/* Check the prices of work that the CPU does without an NPU. They cover the
+ * products and sums of the existing rows only, not those of rows that pad a
+ * graph, and each weight is read once. */
 static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
 {
 	const uint64_t attention = 28ull * 4 * 5 * 1000 * 1536;

@@ -56,7 +56,8 @@ static void test_blocks(void **state)
 	close_it(f);
 }
 
-/* The bundled models, which are trained and have matrices of several types. */
+/* Check the bundled models, which are trained and have matrices of several
+ * types. */
 static void test_shipped(void **state)
 {
 	static const char *const files[] = { "flash/models/diffusion.gguf",

@@ -54,8 +54,8 @@ static uint32_t draw(uint64_t stream, uint32_t below)
 	return (uint32_t)(rng_uniform(seed(), stream, 0) * below);
 }
 
-/* Counts for a prompt in two chunks and for chains of which a prefix is
- * accepted. */
+/* Check the counts for a prompt in two chunks and for chains of which a prefix
+ * is accepted. */
 static void test_passes(void **state)
 {
 	struct fixture *f = *state;
@@ -96,7 +96,7 @@ static void test_passes(void **state)
 	pair_close(&f->s);
 }
 
-/* Counts for rows whose tokens are used without session_accept. */
+/* Check the counts for rows whose tokens are used without session_accept. */
 static void test_taken_without_accept(void **state)
 {
 	struct fixture *f = *state;

@@ -235,7 +235,8 @@ static void test_few_slots(void **state)
 	assert_int_equal(narrow.maps, 2 + 6 * 6);
 }
 
-/* More than 32 MiB of weights in a device window of 16 MiB. */
+/* The model has more than 32 MiB of weights, and the device's window has 16
+ * MiB. */
 static void test_small_window(void **state)
 {
 	struct fixture *f = *state;

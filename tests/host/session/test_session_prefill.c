@@ -134,8 +134,8 @@ static void test_read_int8(void **state)
 	check_session(f);
 }
 
-/* Several blocks, several sizes of graphs, and a window with room for one of
- * the blocks beside the output matrix. */
+/* The session has several blocks and several sizes of graphs, and the window
+ * has room for one of the blocks beside the output matrix. */
 static void test_read_in_blocks(void **state)
 {
 	struct fixture *f = *state;

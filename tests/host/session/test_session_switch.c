@@ -423,8 +423,7 @@ static void test_is_the_definition(void **state)
 	}
 }
 
-/* Graph switching while weights are swapped in and out of the device's
- * window. */
+/* Switch graphs while weights are swapped in and out of the device's window. */
 static void test_small_window(void **state)
 {
 	struct fixture *f = *state;

@@ -151,7 +151,7 @@ static void test_precisions(void **state)
 	}
 }
 
-/* Switching while weights are swapped, while the cache consists of separate
+/* Switch graphs while weights are swapped, while the cache consists of separate
  * runs of slots, and after the device was asleep. */
 static void test_surroundings(void **state)
 {

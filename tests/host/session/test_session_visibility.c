@@ -412,7 +412,7 @@ static void test_blocks(void **state)
 		run_script(*state, VISIBILITY_BLOCK, false, 30 + i);
 }
 
-/* Passes of trees and of blocks, with a model whose blocks do not attend to
+/* Compute passes of trees and of blocks. The rows of a block do not attend to
  * later blocks. */
 static void test_trees_and_blocks(void **state)
 {

@@ -93,8 +93,8 @@ static void test_many_at_once(void **state)
 	history_close(h);
 }
 
-/* A record that is larger than a single read of the file, after small
- * records. */
+/* After small records, the history has a record that is larger than a single
+ * read of the file. */
 static void test_long_records(void **state)
 {
 	const uint32_t n = 300000;

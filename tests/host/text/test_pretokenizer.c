@@ -199,9 +199,9 @@ static int count(void *arg, const char *word, size_t len)
 }
 
 /*
- * Texts of one character that is repeated many times. A splitter that starts
- * again at each character would take too long, and one with a limit on matching
- * would fail.
+ * Split texts of one character that is repeated many times. A splitter that
+ * starts again at each character would take too long, and one with a limit on
+ * matching would fail.
  */
 static void test_long_runs(void **state)
 {

@@ -43,7 +43,8 @@ static void test_written(void **state)
 	assert_int_equal(p.len, sizeof(want));
 }
 
-/* A message within a message, for lengths that need one or two bytes. */
+/* Write and read a message within a message, for lengths that need one or two
+ * bytes. */
 static void test_nested(void **state)
 {
 	static uint8_t bytes[20000];

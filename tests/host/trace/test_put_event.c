@@ -91,8 +91,8 @@ static void test_largest(void **state)
 	}
 }
 
-/* Times of every encoded length, read with the reader, which shares no code
- * with the writer. */
+/* Write times of every encoded length, and read them with the reader, which
+ * shares no code with the writer. */
 static void test_times(void **state)
 {
 	uint8_t bytes[PUT_EVENT_MAX];

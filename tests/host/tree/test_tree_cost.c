@@ -197,7 +197,7 @@ static void test_between_steps(void **state)
 	assert_close(cost_verify(&c, 9, 1), 200 + 99, 1e-3, "beyond");
 }
 
-/* Slopes between shapes with different numbers of leaves. */
+/* The slopes are those between shapes with different numbers of leaves. */
 static void test_slope_across_leaves(void **state)
 {
 	static struct cost c;
@@ -210,8 +210,8 @@ static void test_slope_across_leaves(void **state)
 	assert_close(cost_verify(&c, 8, 9), 140, 1e-9, "leaves");
 }
 
-/* Shapes with more rows and fewer leaves than an observed shape, or with fewer
- * rows and more leaves. */
+/* Estimate shapes with more rows and fewer leaves than an observed shape, or
+ * with fewer rows and more leaves. */
 static void test_neither_smaller_nor_larger(void **state)
 {
 	static struct cost c;
