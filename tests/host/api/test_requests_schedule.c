@@ -46,7 +46,7 @@ struct running {
 	struct tandem_submitted *x; /* NULL if this entry is free */
 	const struct expected *of;
 	unsigned n; /* number of tokens that the sink received */
-	/* The sink ends or cancels the request at this token; -1 means
+	/* Values of n at which the sink ends, or cancels, the request; -1 means
 	 * never. */
 	int stops_at, cancels_at;
 	bool canceled, stopped;
@@ -54,7 +54,8 @@ struct running {
 	 * lane must be in the pass. */
 	size_t tokens;
 	bool due;
-	unsigned waited; /* passes with free rows since its last row */
+	/* passes with free rows since a pass had a row of the lane */
+	unsigned waited;
 };
 
 struct totals {
@@ -320,7 +321,8 @@ static int64_t place_in_pass(const struct scheduler *l, const struct lane *x)
 	return -1;
 }
 
-/* Check after a pass that no lane waited longer than allowed. */
+/* Check after a pass that no due lane has been without a row in more than
+ * PATIENCE passes that had free rows. */
 static void check_waits(struct schedule *p)
 {
 	const struct scheduler *l = p->t->scheduler;

@@ -172,9 +172,9 @@ static void check_talk(const char *method, bool submits)
 		assert_int_equal(take_turn(plain, &alone, turn, false), 0);
 		assert_int_equal(k.n, alone.n);
 		assert_memory_equal(k.id, alone.id, k.n * sizeof(*k.id));
-		/* All earlier tokens are cached, except for at most two at the
-		 * end: the answer's last token has not been an input of a
-		 * pass. */
+		/* At most the last two of the earlier tokens are not cached.
+		 * For example, the last token of an answer has not been an
+		 * input of a pass. */
 		assert_in_range(cached, before ? before - 2 : 0, before);
 	}
 	assert_int_equal(tandem_close(t), 0);

@@ -250,7 +250,7 @@ static void check_all(struct fixture *f)
 		draft_keep(f->d, NULL, 0);
 		draft_keep(f->more, NULL, 0);
 	}
-	/* after the text was truncated */
+	/* Append again after the text was truncated to 7 tokens. */
 	draft_truncate(f->d, 7);
 	append(f, f->d, 20);
 }

@@ -199,7 +199,7 @@ static void check_model(struct fixture *f)
 		check_pieces(f, 1, 12, 1);
 		check_pieces(f, 63, 20, 7);
 		check_pieces(f, 64, 20, 20);
-		check_pieces(f, 90, 150, 150); /* several passes */
+		check_pieces(f, 90, 150, 150); /* needs several passes */
 	}
 }
 

@@ -285,7 +285,9 @@ static void test_context(void **state)
 	open_all(f, 2, 3);
 	check_begin(&f->d, f->t, f->text, 19);
 	check_children(f->t, 0, 3);
-	check_expand(&f->d, f->t, node, 3); /* expanded one after the other */
+	/* The cache has room for one more token, so the nodes are expanded one
+	 * after the other. */
+	check_expand(&f->d, f->t, node, 3);
 	for (uint32_t i = 1; i <= 3; i++)
 		assert_int_equal(f->t->n_candidates[i], 3);
 	check_begin(&f->d, f->t, f->text, 17);
@@ -361,7 +363,7 @@ static void test_many_trees(void **state)
 		if (i % 3)
 			text[n++] = (int32_t)check_below(96, 31, i);
 		if (i % 7 == 3)
-			n -= n / 3; /* a shorter text */
+			n -= n / 3; /* the next text is shorter */
 		if (i % 7 == 5)
 			text[n / 2] = (text[n / 2] + 1) % 96;
 	}

@@ -436,7 +436,7 @@ static void test_many_trees(void **state)
 		n += below;
 		text[n++] = (int32_t)check_below(96, 31, i);
 		if (i % 7 == 3)
-			n -= n / 3; /* a shorter text */
+			n -= n / 3; /* the next text is shorter */
 		if (i % 7 == 5)
 			memcpy(text + n / 2, other, n / 2 * sizeof(*text));
 		if (n > 200)

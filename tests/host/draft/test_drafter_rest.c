@@ -17,8 +17,8 @@
 #define FURTHER 10
 #define DRAFTED 64
 
-/* Length of the longest suffix of the text that is in the store, or 0 if there
- * is none. */
+/* Length of the longest suffix of the text that is in the store, among suffixes
+ * of 2 to 16 tokens; 0 if the store has none of them. */
 static uint32_t span_of(const struct text *x, const int32_t *text, uint32_t n)
 {
 	for (uint32_t span = n < 16 ? n : 16; span >= 2; span--)

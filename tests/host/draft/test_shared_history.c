@@ -21,7 +21,7 @@
 static struct drafter open_with(const struct draft_kind *k, struct history *h,
 	const struct drafter *like)
 {
-	static const struct opt_values values; /* the defaults */
+	static const struct opt_values values; /* unset, so defaults apply */
 	const struct draft_site site = {
 		.values = &values, .word = "", .history = h, .like = like
 	};

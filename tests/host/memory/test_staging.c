@@ -22,9 +22,10 @@ struct fixture {
 	struct model *model;
 	struct image_file image;
 	struct staging *staging;
-	uint8_t *output; /* expected bytes of the matrix */
+	uint8_t *output; /* expected bytes of the output matrix */
 	size_t bytes;
-	uint32_t parts; /* number of parts; 0 until the matrix was read once */
+	/* number of parts of the output matrix; 0 until it was read once */
+	uint32_t parts;
 };
 
 static int setup(void **state)
@@ -146,8 +147,8 @@ static void a_matrix_taken_again_is_read_again(void **state)
 	assert_int_equal(stats_of(f).output_used, 6 * f->bytes);
 }
 
-/* A skipped matrix costs at most the reads of the parts that were read ahead
- * into the slots. */
+/* If passes skip the output matrix, flash reads at most the parts in vain that
+ * were read ahead into the slots. */
 static void a_matrix_can_be_skipped(void **state)
 {
 	struct fixture *f = *state;

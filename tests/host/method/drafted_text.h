@@ -107,7 +107,7 @@ static inline void open_session(struct fixture *f, const struct model *m)
 
 /* ---- exit predictor ---------------------------------------------------- */
 
-/* An exit predictor with random weights. */
+/* Write an exit predictor with random weights to a file and open it. */
 static inline void open_exit(struct fixture *f)
 {
 	const struct model *m = f->w.model[SAME];

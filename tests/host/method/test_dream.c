@@ -24,7 +24,8 @@ struct plain {
 	double order_temperature;
 	int32_t x[MOST];
 	unsigned n; /* length of x */
-	/* smallest distance of any chosen value from the next best value */
+	/* Smallest margin of all choices so far: how much the chosen token or
+	 * position is better than the second best one. */
 	double margin;
 	unsigned passes;
 };

@@ -18,7 +18,7 @@ struct eagle {
 	struct model *head;
 };
 
-/* A target that often repeats its last token, and a head that predicts the
+/* Open a target that often repeats its last token, and a head that predicts the
  * repetition. */
 static void open_tied(struct eagle *x, enum dtype type)
 {

@@ -30,8 +30,8 @@ struct session {
 	uint32_t context, max_rows;
 	/* Settings of the logits. */
 	uint64_t seed;
-	/* Logits have few different values, and every second row has equal
-	 * confidences. */
+	/* Logits have few different values. All even rows have equal logits,
+	 * and so have all odd rows, so that confidences are equal too. */
 	bool ties;
 	/* [n_vocab] logits of every row, for any input; NULL if not used */
 	const double *law;
@@ -47,7 +47,7 @@ struct session {
 	uint32_t n, begin;
 	uint64_t hash;
 	unsigned passes, masks[MAX_PASSES], rows;
-	uint32_t valid;    /* rows reported as valid in the last pass */
+	uint32_t valid;    /* rows of the last pass that gave a token */
 	unsigned fails_at; /* number of the failing pass, from 1 */
 };
 
@@ -121,9 +121,10 @@ void session_count_valid(struct session *s, uint32_t rows)
 	s->valid = rows;
 }
 
-/* The method must have reported as valid the rows whose masks it filled after
- * the last pass: all but `left` of them. Before the first pass of a block it
- * must have filled all masks of the previous block. */
+/* The number that the method passed to session_count_valid must be the number
+ * of masks that it filled after the last pass: all but `left` of them. Before
+ * the first pass of a block it must have filled all masks of the previous
+ * block. */
 static void check_valid(const struct session *s, uint32_t left)
 {
 	if (s->passes > 1 && s->valid != s->masks[s->passes - 1] - left)

@@ -27,11 +27,12 @@ struct model_file {
 	enum dtype type;   /* type of the matrices */
 	float norm_eps;    /* 0 means 1e-5 */
 	bool tied, bias, qk_norm, rope_freqs;
-	const char *skip; /* a key or tensor to omit */
+	const char *skip; /* name of a key or tensor to omit */
 	/* Writes further keys. `tensor` names one further tensor, f32 [4]. */
 	void (*keys)(struct gguf_writer *);
 	const char *tensor;
-	const char *wrong_shape; /* a tensor whose rows are one value longer */
+	/* name of a tensor that is written with rows one value too long */
+	const char *wrong_shape;
 };
 
 static inline float mf_norm_eps(const struct model_file *f)

@@ -183,7 +183,7 @@ static void test_keys_that_change_the_arithmetic(void **state)
 		f.keys = bad[i].keys;
 		refused(&f, bad[i].named, bad[i].also);
 	}
-	/* the same keys with values that are supported */
+	/* put_no_experts writes such keys with values that are supported. */
 	f.keys = put_no_experts;
 	model_close(open_file(&f));
 }

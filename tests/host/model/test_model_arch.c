@@ -73,7 +73,7 @@ static void put_blocks(struct gguf_writer *w)
 static void put_context_of_blocks(struct gguf_writer *w)
 {
 	put_mask(w);
-	gguf_put_u32(w, LENGTH, 256); /* equal to the context */
+	gguf_put_u32(w, LENGTH, 256); /* the context length of the model */
 }
 
 /*

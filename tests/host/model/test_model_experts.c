@@ -147,7 +147,9 @@ static void test_keys(void **state)
 	f.skip = "qwen3moe.feed_forward_length";
 	refused(&f, f.skip, "missing");
 
-	f.keys = put_width; /* put_width makes that key unnecessary */
+	/* put_width writes the width of experts, so the skipped key is not
+	 * needed. */
+	f.keys = put_width;
 	model_close(open_file(&f));
 	f.keys = put_neutral;
 	m = open_file(&f);

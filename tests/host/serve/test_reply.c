@@ -96,8 +96,8 @@ static void the_best_texts_are_chosen_by_their_mean(void **state)
 
 	begin(&x, API_COMPLETION, "{\"prompt\":\"p\",\"n\":2,\"best_of\":3}");
 	for (size_t i = 0; i < 3; i++) {
-		/* the best text is the longest, so its sum of log-probabilities
-		 * is not the largest */
+		/* The text with the best mean has five tokens and the others
+		 * one, so its sum of log-probabilities is not the best. */
 		for (size_t k = 0; k < (i == 1 ? 5 : 1); k++) {
 			write_text(&x.choice[i], i == 1 ? "b" : i ? "c" : "a");
 			x.choice[i].logprob += mean[i];

@@ -361,7 +361,7 @@ static void test_sum_of_parts(void **state)
 
 	open_models(f, 0);
 	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
-	f->soc.flash_queue = 1; /* the times of reads add up */
+	f->soc.flash_queue = 1; /* reads run one at a time */
 	f->opts.soc = &f->soc;
 	f->opts.stream.threaded = true;
 	all = spend(f);
@@ -389,7 +389,8 @@ static void test_sum_of_parts(void **state)
 	assert_int_equal(none.stats.price.counts.flash_bytes,
 		(12 * LAYERS + f->opts.stage_slots) *
 			image_file_layer(&f->image, 0)->stored);
-	/* All work other than the reads is equal. */
+	/* Apart from the reads, the work is the same with all layers in memory
+	 * and with none. */
 	assert_int_equal(none.stats.price.matrix_ps, all.stats.price.matrix_ps);
 	assert_int_equal(none.stats.price.cpu_ps, all.stats.price.cpu_ps);
 }

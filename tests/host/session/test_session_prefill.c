@@ -134,8 +134,9 @@ static void test_read_int8(void **state)
 	check_session(f);
 }
 
-/* The session has several blocks and several sizes of graphs, and the window
- * has room for one of the blocks beside the output matrix. */
+/* The session has several blocks (groups of layers) and several sizes of
+ * graphs. The device's address window has room for only one block at a time
+ * beside the output matrix. */
 static void test_read_in_blocks(void **state)
 {
 	struct fixture *f = *state;

@@ -220,7 +220,7 @@ static void test_every_window(void **state)
 	}
 	assert_true(windows >= 6);
 	assert_int_equal(st.blocks, LAYERS);
-	assert_int_equal(st.maps, 3); /* one mapping has all blocks */
+	assert_int_equal(st.maps, 3); /* one of the mappings has all blocks */
 }
 
 static void test_other_placements(void **state)

@@ -142,7 +142,8 @@ static uint8_t *read_cache(struct fixture *f, uint32_t n, size_t *bytes)
 	return all;
 }
 
-/* After a path is accepted, the cache has the bytes of plain decoding. */
+/* After a path is accepted, the cached keys and values equal those of plain
+ * decoding byte for byte. */
 static void test_compaction(void **state)
 {
 	struct fixture *f = *state;

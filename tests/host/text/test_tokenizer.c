@@ -84,8 +84,9 @@ static void test_spm(void **state)
 	CHECK_IDS(t, "", 0, "");
 	CHECK_IDS(t, "", TOKENIZE_BOS, "1");
 	CHECK_IDS(t, "a", 0, "267");
-	/* The parts are _ a b c. The pair "ab" has the best score, then
-	 * "abc". */
+	/* The text is first divided into "_" (the added space), "a", "b" and
+	 * "c". Joining "a" and "b" has the best score, joining "ab" and "c" the
+	 * next. */
 	CHECK_IDS(t, "abc", 0, "259 265");
 	CHECK_IDS(t, "ab", TOKENIZE_BOS, "1 268");
 	/* Both of two equal pairs "ab" are joined. */
@@ -208,7 +209,8 @@ static void test_bpe(void **state)
 	assert_int_equal(tokenizer_bos(t), -1);
 	assert_false(tokenizer_adds_bos(t));
 	assert_int_equal(tokenizer_token_bytes(t), strlen("<|im_start|>"));
-	/* Tokens by rank: ab 256, bc 257, ab+c 258, ca 259, space a 260. */
+	/* Ids of merged tokens, in the order of their ranks: "ab" 256, "bc"
+	 * 257, "abc" (of "ab" and "c") 258, "ca" 259, " a" 260. */
 	CHECK_IDS(t, "abc", 0, "258");
 	CHECK_IDS(t, "bca", TOKENIZE_BOS, "257 97");
 	CHECK_IDS(t, "aab ab", 0, "97 256 32 256");

@@ -27,7 +27,7 @@ static void test_bytes(void **state)
 		0x99,
 		0x00, /* track event, 25 bytes */
 		0x48,
-		0x03, /* an instant */
+		0x03, /* the event is an instant */
 		0x58,
 		0x05, /* on track 5 */
 		0x22,
@@ -42,7 +42,7 @@ static void test_bytes(void **state)
 		0x18,
 		0, /* id of the event's category */
 		0xf9,
-		0x02, /* flow */
+		0x02, /* tag of the flow's id */
 		1,
 		2,
 		3,
