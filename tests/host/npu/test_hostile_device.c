@@ -330,7 +330,8 @@ struct life {
 	char message[ERR_TEXT_MAX];
 };
 
-/* Check that a call ended in one of the allowed ways. */
+/* Count how a call ended. It must succeed, or fail with one of these errors and
+ * a message. */
 static void check_result(
 	struct life *l, const char *what, int ret, const struct err *e)
 {

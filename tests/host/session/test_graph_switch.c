@@ -4,8 +4,8 @@
  * few rows). An execution is the computation of one chunk of the prompt by one
  * block. The plans are compared by hand with figure 8 of the sd.npu paper. The
  * dynamic program is compared with every possible schedule, tried one by one
- * without code of the planner. Every plan must have certain properties for
- * random times.
+ * without code of the planner. For random times, every plan loads each decode
+ * graph at most once, and no block computes while it is loaded.
  */
 #include "host/session/graph_switch.h"
 

@@ -289,7 +289,8 @@ static void do_append(struct fixture *f, uint32_t id)
 	n = n < LONG - p->length ? n : LONG - p->length;
 	if (!n)
 		return;
-	/* Only the last run of the sequence can be both shared and written. */
+	/* Only the last run (KV_RUN cache slots) of the sequence can be both
+	 * shared and written. */
 	if (!claim(f, (struct claim){ id, p->length, p->length + n, true }, 1))
 		return;
 	for (uint32_t i = 0; i < n; i++)
@@ -415,7 +416,7 @@ static void test_random_operations(void **state)
 		(unsigned long long)f->mirrored,
 		(unsigned long long)f->followed);
 	/* Most of the mirror is up to date when it changes to another sequence,
-	 * because forks share their parent's runs. */
+	 * because forks share their parent's runs of cache slots. */
 	assert_in_range(f->mirrored, 1, f->followed / 2);
 	print_message("%llu runs copied\n",
 		(unsigned long long)sequences_copied(f->s));
@@ -448,8 +449,8 @@ static uint32_t add(struct fixture *f, uint32_t parent)
 	return id;
 }
 
-/* The first fork that appends copies the partly filled run. The last owner of
- * the run keeps it without a copy. */
+/* Each fork that appends copies the partly filled run (KV_RUN cache slots),
+ * except the last fork, which is then the only owner of the run. */
 static void test_a_fork_copies_one_run(void **state)
 {
 	struct fixture *f = *state;
@@ -469,7 +470,8 @@ static void test_a_fork_copies_one_run(void **state)
 	assert_int_equal(sequences_free(f->s), SLOTS - (5 + 8) * KV_RUN);
 }
 
-/* A fork at the end of a run copies nothing. */
+/* If a fork begins at the end of a run of cache slots, appending to it copies
+ * nothing. */
 static void test_whole_runs_are_not_copied(void **state)
 {
 	struct fixture *f = *state;

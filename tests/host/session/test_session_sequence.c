@@ -137,8 +137,8 @@ static void check_many(struct fixture *f, enum wire_precision precision,
 		assert_int_equal(fork_of(f->s, id / 2), id);
 	for (unsigned step = 0; step < STEPS; step++)
 		run_together(f, step);
-	/* The last fork that continued was the only owner of the shared run and
-	 * needed no copy. */
+	/* The last fork that continued was the only owner of the shared run of
+	 * cache slots and needed no copy. */
 	session_stats(f->s, &st);
 	assert_int_equal(st.copied_runs, MANY - 1);
 	for (uint32_t id = 0; id < MANY; id++)
@@ -243,7 +243,7 @@ static void test_full_cache(void **state)
 
 	f->opts.sequences = 3;
 	f->opts.context = 90;
-	f->opts.slots = 80; /* rounded up to whole runs: 96 */
+	f->opts.slots = 80; /* rounded up to 96, three runs of 32 */
 	f->opts.decode_rows = 64;
 	open_session(f);
 	assert_int_equal(session_context(f->s), 90);
@@ -299,7 +299,8 @@ static void check_transplant(struct fixture *f, enum coherence coherence)
 	assert_ok(session_prefill(f->s, id, other, N, NULL, &last, &e), &e);
 	forward(f, other, NULL, 2);
 	memcpy(want, session_hidden(f->s, 1), width);
-	/* a fork shares the runs, so that writing must copy them */
+	/* The fork shares all runs of cache slots, so that writing must copy
+	 * them. */
 	fork_of(f->s, id);
 	for (uint32_t half = 0; half < 2 * f->file.n_layer; half++) {
 		enum kv_half which = half % 2 ? KV_VALUES : KV_KEYS;

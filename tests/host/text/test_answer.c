@@ -202,7 +202,8 @@ static void group_thousands(const char *digits, char *out)
 	*out = '\0';
 }
 
-/* Numbers are written in one of their possible forms. */
+/* Numbers are written with or without a minus sign, commas between thousands,
+ * and zeros at the end of the fraction. */
 static void test_random_numbers(void **state)
 {
 	struct draws d = { harness_seed(), 0 };

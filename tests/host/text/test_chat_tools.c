@@ -21,7 +21,8 @@
 #define END     2
 #define CONTROL 3 /* type of a control token */
 
-/* Templates reduced to the markers that distinguish the styles. */
+/* Templates reduced to the markers that distinguish the styles of tool
+ * calls. */
 static const char qwen[] = "<|im_start|> <tools> <tool_call>";
 static const char llama[] =
 	"<|start_header_id|> <|eot_id|> ipython \"parameters\": ";

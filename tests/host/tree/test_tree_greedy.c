@@ -243,7 +243,7 @@ static void test_best_prefix_as_printed(void **state)
 struct all {
 	uint32_t n;
 	double reach[FEW];
-	int32_t parent[FEW]; /* -1 for the root */
+	int32_t parent[FEW]; /* -1: the parent is the root */
 };
 
 static void list_all(struct all *a, const struct hash_drafter *h, uint64_t path,

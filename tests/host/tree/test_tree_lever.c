@@ -136,7 +136,7 @@ static double gain_of(const struct gain_rule *rule, const struct tree *t)
 struct all {
 	uint32_t n;
 	double reach[FEW];
-	int32_t parent[FEW]; /* -1 for the root */
+	int32_t parent[FEW]; /* -1: the parent is the root */
 };
 
 /* Whether the builder expanded the node with this path. */
