@@ -523,7 +523,7 @@ static void test_csv_names(void **state)
 	t->name_key[0] = t->name_key[1] = "k";
 	table_add_column(t, "v", "v", 0, 1);
 	table_add_row(t, "a,b", "say \"x\"")->value[0] = 1.5;
-	/* A row without a figure has no line. */
+	/* A row without a figure gives no line of CSV. */
 	table_add_row(t, "none", NULL);
 	check_written(all, tell_csv, "t,\"a,b\",\"say \"\"x\"\"\",v,1.5\n");
 	free(all);

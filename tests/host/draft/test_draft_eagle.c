@@ -87,7 +87,8 @@ static void open_models(
 	assert_ok(draft_open_like(&f->more, f->d, &e), &e);
 	assert_true(draft_is_eagle(f->d));
 	f->layer = f->file.m;
-	f->layer.arch = "llama"; /* rope rotates pairs of neighbours */
+	/* In this architecture, RoPE rotates pairs of neighboring values. */
+	f->layer.arch = "llama";
 	for (uint64_t i = 0; i < MOST; i++) {
 		f->text[i] = (int32_t)(drawn(1, i) * VOCAB);
 		for (uint64_t c = 0; c < EMBD; c++)

@@ -313,8 +313,9 @@ static double share_of(const struct memory *m, const int32_t *text, uint32_t n,
 	return left * times(m, text + n - len, len, token) / (all + kinds);
 }
 
-/* Check a guess. A guess from the history must have the right share. A guess
- * from the text must occur somewhere after the text's last `match` tokens. */
+/* Check a guess. The share of a guess from the history must be the probability
+ * that share_of computes. The token of a guess from the text must occur
+ * somewhere after the text's last `match` tokens. */
 static void check_ground(const struct source_guess *g, const struct memory *m,
 	const int32_t *text, uint32_t n)
 {

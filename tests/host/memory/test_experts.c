@@ -523,7 +523,8 @@ static void reads_have_times_on_the_phone(void **state)
 	assert_int_equal(stats_of(f).found_ahead, 1);
 	assert_int_equal(time.price.counts.flash_bytes, 5 * 1000);
 
-	/* The last of these reads begins when a slot is free. */
+	/* Three experts are needed, and there are two slots. The read of the
+	 * third expert begins when a slot is free. */
 	open_cache(f,
 		(struct experts_opts){ .slots = 2,
 			.soc = &soc,

@@ -439,8 +439,8 @@ static void try_cycle(
 	*before = got;
 }
 
-/* Try all windows, from the size of the largest block to that of all blocks
- * together. */
+/* Try windows of every size, from that of the largest block to that of all
+ * blocks together. */
 static void try_windows(const struct cycle *like, struct unequal *u)
 {
 	struct cycle c = *like;

@@ -43,7 +43,7 @@ static inline int setup(void **state)
 	f->file.type = DTYPE_Q8_0;
 	f->opts = session_defaults;
 	f->opts.threads = 1;
-	f->opts.spin_us = 50; /* test machines have few processors */
+	f->opts.spin_us = 50; /* short, as tests have few CPUs */
 	f->opts.prefill_chunk = 16;
 	f->opts.decode_rows = TREE;
 	f->opts.context = 64;

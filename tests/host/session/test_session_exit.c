@@ -45,7 +45,7 @@ static int setup(void **state)
 	f->file.n_layer = LAYERS;
 	f->opts = session_defaults;
 	f->opts.threads = 1;
-	f->opts.spin_us = 50; /* test machines have few processors */
+	f->opts.spin_us = 50; /* short, as tests have few CPUs */
 	f->opts.prefill_chunk = 16;
 	f->opts.decode_rows = TREE;
 	f->opts.context = 200;

@@ -52,7 +52,8 @@ static struct session_stats check(struct fixture *f, const struct trace *want)
 	return st;
 }
 
-/* Each expert that a pass needs is either found or read. */
+/* Check the counts: each expert that a pass needs is either found in memory or
+ * read from flash. */
 static void check_counts(const struct session_stats *st, uint32_t slots)
 {
 	const struct experts_stats *x = &st->experts;

@@ -78,7 +78,8 @@ static const struct {
 		LOOP "{{'<\xef\xbd\x9cUser\xef\xbd\x9c>' + "
 		     "message['content']}}{{'<\xef\xbd\x9c"
 		     "Assistant\xef\xbd\x9c>' + message['content']}}" END },
-	/* Similar templates in which other markers end the messages. */
+	/* These templates are similar to those above, but other markers end the
+	 * messages. */
 	{ CHAT_UNKNOWN,
 		LOOP "{{'<|im_start|>user<|im_sep|>' + message['content'] + "
 		     "'<|im_end|>'}}" END },

@@ -220,7 +220,8 @@ static void test_best_of_all_subtrees(void **state)
 	assert_true(pruned > ROUNDS / 4 && whole > ROUNDS / 8);
 }
 
-/* With a threshold, exactly the rows of at least this merit are kept. */
+/* With a threshold, exactly the rows whose merit is at least the threshold are
+ * kept. */
 static void test_threshold(void **state)
 {
 	seed = harness_seed();
