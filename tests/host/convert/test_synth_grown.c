@@ -133,7 +133,9 @@ static void test_generates_the_same(void **state)
 	other.arch = "llama";
 	other.qkv_bias = false;
 	check_same(&llama, &other);
-	other.rope_factor = 32; /* the source has rope frequencies too */
+	/* With this factor the grown file has a tensor rope_freqs. Growing
+	 * fills it with ones, so that RoPE stays that of the source. */
+	other.rope_factor = 32;
 	check_same(&llama, &other);
 }
 
