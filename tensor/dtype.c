@@ -37,11 +37,11 @@ static void bf16_to_row(void *dst, const float *src, size_t n)
 }
 
 /*
- * The quantizers give the same bits as ggml's reference: values are multiplied
- * by the rounded inverse of the float32 scale to get the codes, although the
- * stored scale is rounded to fp16. The clamps do not change finite weights. The
- * clamps prevent the conversion of infinities and NaN to int, which is
- * undefined in C.
+ * The quantizers (the functions *_to_row) give the same bits as ggml's
+ * reference: the codes are the values times 1 / d, where d is the scale in
+ * float32, although the scale is stored as fp16. clamp_int limits codes to the
+ * range of the format, and prevents the conversion of infinities and NaN to
+ * int, which is undefined in C.
  */
 static int clamp_int(float v, float low, float high)
 {
@@ -208,7 +208,7 @@ static void mxfp4_to_row(void *dst, const float *src, size_t n)
 	}
 }
 
-/* Index of a type in infos[], which has first the types of GGUF, then NF4 and
+/* Index of a type in infos[]. The types of GGUF come first, then NF4 and
  * FP4. */
 #define INFO(type) \
 	((type) < DTYPE_NF4 ? (type) : (type)-DTYPE_NF4 + DTYPE_MXFP4 + 1)

@@ -258,8 +258,8 @@ static inline void row_k_scale(
 	}
 }
 
-/* Decode group g of a block, which has 32 values: a value is code times scale
- * minus minimum. `head` begins with d, dmin and the scales. */
+/* Decode group g (32 values) of a block: a value is d * scale * code - dmin *
+ * minimum. `head` points to d, which dmin, the scales and the minima follow. */
 static inline void row_k_group(float *restrict dst, const int8_t *restrict q,
 	const uint8_t *restrict head, int g)
 {

@@ -73,11 +73,11 @@ struct kern {
 		unsigned rows, enum dtype wt, const void *w, unsigned n,
 		unsigned k, bool w_f16, float *scratch);
 
-	/* Like matmul, for weights in tiles (any type of tensor/tile.h). w is
-	 * the first strip (32 outputs) of n outputs, and k is a multiple of 32.
-	 * Each output is one chain of fma over the k inputs in ascending order,
-	 * starting from zero. `scratch` is kern_tile_scratch(k) bytes, aligned
-	 * to 64. */
+	/* Like matmul, for weights in tiles (any type of tensor/tile.h). w
+	 * points to the first strip (the weights of 32 outputs) of the weights
+	 * of n outputs, and k is a multiple of 32. Each output is one chain of
+	 * fma over the k inputs in ascending order, starting from zero.
+	 * `scratch` is kern_tile_scratch(k) bytes, aligned to 64. */
 	void (*matmul_tile)(float *y, size_t ldy, const float *x, size_t ldx,
 		unsigned rows, enum dtype wt, const void *w, unsigned n,
 		unsigned k, bool w_f16, void *scratch);
@@ -230,8 +230,8 @@ size_t kern_attend_scratch(unsigned heads, unsigned head_dim);
 
 /*
  * Fill a table (64 KiB) that has 2^x in fp16 for every fp16 x <= 0. The index
- * is the bits of x without the sign (npu-tts paper, section 5.2.1). The entries
- * after the entry of -infinity belong to NaNs and are 0.
+ * of an entry is the bits of x without the sign bit (npu-tts paper, section
+ * 5.2.1). The entries after the entry of -infinity belong to NaNs and are 0.
  */
 void kern_exp2_table(uint16_t table[KERN_EXP2_ENTRIES]);
 

@@ -8,9 +8,9 @@
  * a block raises m, l and o are multiplied by a factor c, so that all weights
  * refer to the same maximum. The formulas for each head are:
  *
- *   s = scale * (q . k)     one sum as in kern_vec.c, by fma: element i in lane
- *                           i mod 16, each lane from zero, padded with zeros,
- *                           the lanes added by lane_sum's tree
+ *   s = scale * (q . k)     summed by fma as in kern_vec.c: lane i mod 16 of 16
+ *                           lanes sums the products of element i, starting
+ *                           from zero; then lane_sum adds the lanes
  *   m' = max(m, block's s)
  *   c = exp(m - m')
  *   w = exp(s - m')         a block's weights, summed in 16 lanes as above, by
@@ -36,10 +36,10 @@
 
 #include <math.h>
 
-/* Largest size of a register tile: TILE_HEADS heads, which share the loads of
- * keys or values. In the weighted sum of values, a register tile has VALUE_VECS
- * vectors of each head. The numbers suit 32 registers (AVX-512, Arm) and 16
- * registers (AVX2). */
+/* Largest size of a register tile (sums that are kept in registers together):
+ * sums of TILE_HEADS heads, which share the loads of keys or values. In the
+ * weighted sum of values, a register tile has VALUE_VECS vectors of each head.
+ * The sizes suit 32 registers (AVX-512, Arm) and 16 registers (AVX2). */
 #define TILE_HEADS (VEC_LANES == 16 ? 6 : 4)
 #define VALUE_VECS (VEC_LANES == 8 ? 2 : 4)
 
@@ -216,9 +216,9 @@ static ALWAYS_INLINE vec weight(const uint16_t *table, vec x)
 	return table ? exp2_half(table, x) : exp_down(x);
 }
 
-/* Returns a vector that has in each lane the maximum of the scores in this
- * lane. n, the number of scores, is a multiple of KERN_LANES. NaNs are ignored.
- */
+/* Lane l of the result is the maximum of the scores whose index modulo
+ * VEC_LANES is l. n, the number of scores, is a multiple of KERN_LANES. NaNs
+ * are ignored. */
 static ALWAYS_INLINE vec greatest(const float *s, uint32_t n)
 {
 	vec most = all(-INFINITY);

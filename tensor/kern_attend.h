@@ -40,9 +40,10 @@ struct pass {
 	float *c;          /* each head's factor c */
 };
 
-/* The n keys or values of a block, each `wide` long. The pointers at[n] to
- * at[whole - 1] are padding: copies of the last pointer. `whole` is a multiple
- * of KERN_LANES. */
+/* The n keys or values of a block: at[i] points to the key or value of slot i
+ * of the block, which has `wide` elements. The pointers at[n] to at[whole - 1]
+ * are padding: copies of the last pointer. `whole` is a multiple of
+ * KERN_LANES. */
 struct rows {
 	const uint8_t *at[KERN_ATTEND_BLOCK];
 	uint32_t n, whole;

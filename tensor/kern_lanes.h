@@ -366,8 +366,9 @@ static ALWAYS_INLINE vec exp2_half(const uint16_t *table, vec x)
 #define EACH(f, s) FOUR(f, s, 0)
 #endif
 
-/* Lane l of the result is `join` (the sum or the maximum) of two lanes of one
- * vector, l and l ^ s: of vector a if l & s is 0, otherwise of vector b. */
+/* Join (add, or take the maximum of) pairs of lanes. Lane l of the result
+ * joins the lanes l and l ^ s of vector a if l & s is 0, and of vector b
+ * otherwise. */
 #define MEET(join, a, b, s)                                \
 	join(__builtin_shufflevector(a, b, EACH(SAME, s)), \
 		__builtin_shufflevector(a, b, EACH(OTHER, s)))

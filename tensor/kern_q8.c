@@ -212,7 +212,8 @@ static void short_strip(strip_fn *fn, struct block b, const uint8_t *w,
 }
 
 /* For each strip of weights, call fns[a][b], where a is 1 for 4-bit codes, and
- * b is 1 for more rows than few() allows. */
+ * b is 1 if there are more than few() rows, so that the codes are arranged in
+ * the workspace. */
 static ALWAYS_INLINE void multiply_strips(strip_fn *const fns[2][2], float *y,
 	size_t ldy, const void *xq, unsigned rows, enum dtype wt, const void *w,
 	unsigned n, unsigned k, void *scratch)

@@ -299,8 +299,9 @@ static ALWAYS_INLINE void tile_scales(
 /*
  * The int32 sum of the products w x of one group (32 inputs) is computed in
  * three steps: sum_begin, then dot for every four inputs, then sum_end, which
- * returns the sum. `start` is the correction for unsigned weights that the
- * quantized row stores (kern_tile.h).
+ * returns the sum. `start` is a correction that is stored with the quantized
+ * row: it is necessary because the dot products take the weights as unsigned
+ * numbers (kern_tile.h).
  */
 #if defined(__AVX512VNNI__)
 

@@ -1,7 +1,7 @@
 /*
- * The micro-kernel of kern_q8.c for the instruction sets of kern_q8.h. The
- * micro-kernel multiplies a few rows by two vectors of outputs, whose sums stay
- * in registers throughout a chunk (256 inputs).
+ * The micro-kernel of kern_q8.c for the instruction sets for which kern_q8.h
+ * defines Q8_WIDE. The micro-kernel multiplies a few rows by two vectors of
+ * outputs, whose sums stay in registers throughout a chunk (256 inputs).
  *
  * Private to kern_q8.c. This file and kern_q8_narrow.h define the same names:
  * ROWS, PERMUTED (whether products with nibbles use the permuted copy of a

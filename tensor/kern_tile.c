@@ -111,8 +111,7 @@ static ALWAYS_INLINE void q8_tile(
 		}
 }
 
-/* Decode group g of a tile, which has the weights of 16 outputs for two inputs
- * k. */
+/* Decode group g of a tile: the weights of 16 outputs for two inputs k. */
 static ALWAYS_INLINE void put_group(float *restrict dst,
 	const int8_t *restrict q, float d, int g, const bool f16)
 {

@@ -121,7 +121,8 @@ static const struct {
 	unsigned operands;
 	struct hvx body;
 } rows_ops[PRICE_ROWS_OPS] = {
-	/* a sum of squares, then the products of values, factor and weights */
+	/* a sum of squares; then each value times 1 / (root mean square), times
+	 * its weight */
 	[PRICE_NORM] = { 32, 40, 3,
 		{ .load = 3,
 			.shift = 1,

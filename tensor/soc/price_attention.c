@@ -55,9 +55,9 @@ static const struct hvx exp_f32_sum = { .load = 2,
 	.chain = 47,
 	.chain_converts = 3 };
 
-/* Packets for two rows outside of the loops, whose instructions depend on each
- * other: the maximum and the sum across the lanes of a vector, and the
- * broadcast of the maximum to all lanes. */
+/* Number of packets that two rows take outside of the loops: the maximum and
+ * the sum across the lanes of a vector, and the broadcast of the maximum to all
+ * lanes. These instructions depend on each other. */
 #define ROWS_ACROSS 57
 
 static void softmax_counts(const struct soc *soc, uint64_t rows,

@@ -58,8 +58,8 @@ void price_layer_matrix(const struct price_layer *l, enum price_matrix m,
 	*k = shape[m][1];
 }
 
-/* The arguments of price_layer, and the launch to which the operator belongs
- * that was added last. */
+/* The arguments of price_layer, and the launch of the operator that was added
+ * last. */
 struct pricing_of {
 	const struct soc *soc;
 	const struct price_layer *layer;
@@ -162,7 +162,8 @@ static void add_experts(struct pricing_of *x)
 	add_matrix(x, PRICE_WIDEN, l->n_expert, l->n_embd, l->router);
 	if (l->n_shared) {
 		add_ffn(x, PRICE_SHARED_GATE, l->n_shared, false);
-		/* the shared expert's factor costs as much as a norm */
+		/* the factor of the shared expert's output (a sum of products,
+		 * then one product for each value) costs as much as a norm */
 		add_rows(x, PRICE_NARROW, PRICE_NORM, l->n_embd);
 		add_rows(x, PRICE_NARROW, PRICE_ADD, l->n_embd);
 	}
