@@ -50,8 +50,8 @@ void cost_request(
 
 /* Add to the counters of *done, the completion of request *p, the cache
  * maintenance that the rings need for this request (--coherence-ctrl). The
- * completion is counted with its cost if `priced` is set, and always without
- * its text. */
+ * cache lines of the completion's cost are counted only if `priced` is set, and
+ * those of its text never. */
 void cost_rings(const struct packet *p, bool priced, bool two_levels,
 	struct wire_done *done);
 

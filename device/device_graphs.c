@@ -169,8 +169,8 @@ static void report_held(const struct device *d, struct wire_done *done)
 	done->arg[WIRE_GRAPHS_MOST_KIB] = in_kib(d->most_held_bytes);
 }
 
-/* Find the entry of graph `id`. Returns NULL if the id is invalid or the graph
- * is still loading. The graph may not exist. `what` is the operation, for the
+/* Find the entry of graph `id`; the entry may be free. Returns NULL if the id
+ * is invalid or the graph is still loading. `what` is the operation, for the
  * error message. */
 static struct graph_slot *find_graph(
 	struct device *d, const char *what, uint32_t id, struct err *e)

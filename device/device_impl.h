@@ -2,8 +2,8 @@
  * The internals of a device (device/device.h). device.c opens and closes a
  * device and dispatches packets, device_maps.c handles buffers and their
  * mappings, device_graphs.c handles graphs. Functions that handle a packet
- * return 0 or the negative status of its completion, with a text that names the
- * field.
+ * return 0 or the negative status of the packet's completion, with an error
+ * text that names the wrong field.
  */
 #ifndef DEVICE_DEVICE_IMPL_H
 #define DEVICE_DEVICE_IMPL_H

@@ -301,10 +301,9 @@ static void kv_write(struct run *r)
 }
 
 /*
- * The rows of one call of attend_rows. slot[] has, for each of these rows, the
- * KV slots of those rows of the same request to which the row attends, at most
- * WIRE_MAX_ROWS slots. For example, slot[] has room for 32 rows that attend to
- * 256 rows each.
+ * The rows of one call of attend_rows. slot[] has the lists `own` of these
+ * rows: the KV slots of rows of the same request to which the row attends. A
+ * list has at most WIRE_MAX_ROWS slots; for example, 32 lists of 256 slots fit.
  */
 struct row_batch {
 	struct kern_query query[KERN_ATTEND_ROWS];

@@ -3,7 +3,8 @@
  * runs each operator and gives parts of the operator to the workers. Only the
  * thread that runs requests calls the functions declared here, except for
  * run_place, which any worker may call. The functions cannot fail, because the
- * inputs of exec.c were checked. Private to these two files.
+ * graph, the binding and the inputs of the run were checked before. Private to
+ * these two files.
  */
 #ifndef DEVICE_EXEC_OP_H
 #define DEVICE_EXEC_OP_H

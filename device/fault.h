@@ -11,7 +11,7 @@
  * share one plan in memory, and each process continues the counts of the
  * previous process.
  *
- * Only the thread of the run loop may call the functions, except for
+ * Only the thread that runs requests may call the functions, except for
  * fault_inside and fault_drops, which any thread may call.
  */
 #ifndef DEVICE_FAULT_H

@@ -187,7 +187,7 @@ struct build {
 };
 
 /* Add an operator whose input rows and output rows have n values each. The
- * caller changes the members that differ. */
+ * caller then changes the members that need other values. */
 static struct op *add(struct build *b, enum op_kind kind, const char *name,
 	size_t in, size_t out, uint32_t n)
 {

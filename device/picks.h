@@ -3,11 +3,11 @@
  * chosen by the host. Like the rows in rowset.h, the picks are copied from
  * shared memory once, then checked, then used.
  *
- * A run computes some picks of each row; other runs of the layer compute the
- * rest. Each output of an expert for one row is stored in a slot. Slots are
- * numbered in the order of computation over all runs of the layer, so the slots
- * of one expert are contiguous. A table keeps the slot of each pick until the
- * outputs are added.
+ * A run computes the experts' outputs for some picks of each row; other runs of
+ * the layer compute the outputs for the other picks. Each output of an expert
+ * for one row is stored in a slot. Slots are numbered in the order of
+ * computation over all runs of the layer, so the slots of one expert are
+ * contiguous. A table keeps the slot of each pick until the outputs are added.
  */
 #ifndef DEVICE_PICKS_H
 #define DEVICE_PICKS_H

@@ -59,8 +59,9 @@ void window_release(struct window *w)
 
 /* ---- the view for other processes ---------------------------------------- */
 
-/* W1 -> W2 (ipc/window_view.h): a reader that loads a word that PUT stored also
- * sees the value of `turn` that was stored before that word. */
+/* W1 -> W2 (the labels in ipc/window_view.h of a release and its acquire): a
+ * reader that loads a word that PUT stored also sees the value of `turn` that
+ * was stored before that word. */
 #define PUT(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELEASE)
 
 static void put_words(void *to, const void *from, size_t bytes)
