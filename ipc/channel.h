@@ -223,8 +223,8 @@ int packet_parse(
  */
 uint64_t packet_invalidated_lines(unsigned n_refs, size_t len);
 uint64_t packet_cleaned_lines(size_t len);
-/* With two levels of cache: number of maintenance calls for the whole cache by
- * which the device accesses the rings for one request. */
+/* With two levels of cache: number of maintenance calls for the whole cache
+ * that the device makes for its accesses to the rings for one request. */
 #define PACKET_WHOLE_CALLS 5
 
 #endif

@@ -55,8 +55,8 @@ struct channel {
 	uint8_t *copy;           /* private copy of the last received packet */
 	/* true: the packet in `copy` is not yet released */
 	bool held;
-	/* true: rx_bell's signals were consumed after the receiving ring was
-	 * last found empty */
+	/* true: the signals of rx_bell were consumed, and `rx` has not been
+	 * found empty since */
 	bool heard;
 	/* the rings' cache; used on the device after channel_cache_rings */
 	struct ring_cache cache;

@@ -193,8 +193,8 @@ _Static_assert(sizeof(struct wire_brackets) == 2560 + 384, "wire");
 #define WIRE_TRACE_NAMES      128
 #define WIRE_TRACE_NAME_BYTES 32 /* with the NUL */
 #define WIRE_TRACE_ROOM_MAX   (1u << 20)
-/* lane (row of the trace) of the loader thread; lower lanes belong to worker
- * threads */
+/* lane (line of the timeline) of the loader thread; lower lanes belong to
+ * worker threads */
 #define WIRE_TRACE_LOADER     32
 #define WIRE_TRACE_DMA_ENGINE 33
 #define WIRE_TRACE_LANES      34
@@ -618,8 +618,8 @@ struct wire_pick {
 #define WIRE_COUNTERS(X)                                                      \
 	X(uint64_t, busy_ns)           /* wall time of execution */           \
 	X(uint64_t, dma_bytes)         /* bytes that DMA read */              \
-	X(uint64_t, invalidated_lines) /* whether cached or not */            \
-	X(uint64_t, cleaned_lines)     /* whether cached or not */            \
+	X(uint64_t, invalidated_lines) /* every line, cached or not */        \
+	X(uint64_t, cleaned_lines)     /* every line, cached or not */        \
 	X(uint64_t, evicted_lines)     /* written back by random evictions */ \
 	X(uint64_t, whole_calls)       /* maintenance of the whole cache */   \
 	X(uint32_t, violations)        /* broken coherence rules */           \
@@ -687,8 +687,8 @@ enum wire_run_arg {
  * wire_done.arg of a successful WIRE_GRAPH_LOAD or WIRE_GRAPH_DROP: the number
  * of graphs that the device has, including graphs that are being loaded; the
  * maximum of this number since the start; the size of the weights of these
- * graphs in KiB; and the maximum of this size, because on a phone a loaded
- * graph includes its weights.
+ * graphs in KiB; and the maximum of this size. The size is reported because on
+ * a phone a loaded graph includes its weights.
  */
 enum wire_graph_arg {
 	WIRE_GRAPHS_HELD,

@@ -72,8 +72,9 @@ uint32_t coherence_host_begin(struct coherence_cache *c,
 	return own->last;
 }
 
-/* Record, at level check, that the CPU wrote range r in bracket `number`. See
- * line_cpu_writes for `ignored`. */
+/* Record, at level check, that the CPU wrote range r in bracket `number`.
+ * `ignored`: a request declared the write, but the device has not invalidated
+ * the range. */
 static void cpu_writes(struct coherence_cache *c, struct coherence_buffer *b,
 	struct range r, uint32_t number, unsigned by, bool ignored)
 {

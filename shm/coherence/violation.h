@@ -113,7 +113,7 @@ struct violations {
 	double maintenance_bytes_per_s, whole_s; /* cost of maintenance */
 	pthread_mutex_t lock;
 	/* true: the report `last` is unfinished; a violation in the bytes
-	 * directly after it extends it */
+	 * directly after those of `last` extends the report */
 	bool open;
 	struct violation last;
 	/* current operator; `layer` is -1 if it belongs to no layer */
