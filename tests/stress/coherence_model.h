@@ -1,12 +1,13 @@
 /*
- * A model of programs of a CPU and of a device with a cache: the program's text
- * and its expected results. The CPU writes between requests; the device
- * invalidates the written lines when the next request begins, and cleans its
- * own writes at once or by the end of the request. So the model of a correct
- * program is one array of words. To predict the effect of maintenance calls
- * that are left out, the model also records three facts about each line:
- * whether the line is in the device's cache, which words are old in the cache,
- * and whether a clean is missing.
+ * Writes a program, which is a list of accesses of a CPU and of a device with a
+ * cache (as text for tests/stress/rehearse.h), and predicts its results. The
+ * CPU writes between requests; the device invalidates the written lines when
+ * the next request begins, and cleans its own writes at once or by the end of
+ * the request. So one array of words suffices to predict what a correct program
+ * reads. To predict the effect of maintenance calls that are left out, the
+ * model also records three facts about each line: whether the line is in the
+ * device's cache, which words are old in the cache, and whether a clean is
+ * missing.
  *
  * The model is written from the rules (docs/coherence.md) and depends on the
  * device's code only by the text of reports. The model owns its text buffers.

@@ -6,8 +6,8 @@
  * other methods. The texts for comparison are generated once and kept in shared
  * memory.
  *
- * The model files are created in the folder of stress_area.prepare when they
- * are first needed. Only one process at a time may use these functions.
+ * The model files are created in `folder`, the argument of decodes_open, when
+ * they are first needed. Only one process at a time may use these functions.
  */
 #ifndef TESTS_STRESS_DECODES_H
 #define TESTS_STRESS_DECODES_H

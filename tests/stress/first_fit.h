@@ -48,8 +48,8 @@ struct first_fit_room {
 
 struct first_fit_room first_fit_room(const struct first_fit *, uint64_t pages);
 
-/* Request a place for a buffer, and return the result. The request also counts
- * for the removed pieces that wait for requests (`due`). */
+/* Request a place for a buffer, and return the result. The request also reduces
+ * by one the member `due` of all removed pieces. */
 struct first_fit_room first_fit_ask(
 	struct first_fit *, unsigned buffer, uint64_t pages);
 /* Like first_fit_ask, but repeat a refused request as long as removed pieces

@@ -23,7 +23,8 @@ size_t flash_extent_bytes(unsigned extent)
 	return sizes[extent];
 }
 
-/* Extents with odd numbers do not compress; those with even numbers do. */
+/* Byte i of an extent. Extents with odd numbers cannot be compressed; extents
+ * with even numbers can. */
 uint8_t flash_byte(unsigned extent, size_t i)
 {
 	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15u + extent;

@@ -1,9 +1,9 @@
 /*
- * Flash images for the random schedules of stress_flash.c: extents with sizes
- * at the boundaries of blocks and pages, raw and compressed, with bytes
- * computed by a formula; and a copy of an image that a schedule may damage. The
- * files are in the folder of stress_area.prepare. Only one thread may call the
- * functions.
+ * Flash images for the random schedules of stress_flash.c, one raw and one
+ * compressed. The sizes of the extents are at the boundaries of blocks and
+ * pages, and flash_byte computes the bytes. A schedule may damage a copy of an
+ * image (struct flash_copy). All these files lie in `folder`. Only one thread
+ * may call the functions.
  */
 #ifndef TESTS_STRESS_FLASH_FILES_H
 #define TESTS_STRESS_FLASH_FILES_H
@@ -17,7 +17,8 @@
 struct err;
 
 #define FLASH_EXTENTS 12
-/* bytes of a slot: a multiple of a page, and enough for each extent */
+/* bytes of a slot, the memory into which an extent is read: a multiple of a
+ * page, and enough for each extent */
 #define FLASH_ROOM ((size_t)96 << 10)
 
 size_t flash_extent_bytes(unsigned extent);

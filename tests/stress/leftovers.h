@@ -23,8 +23,8 @@ struct leftovers {
 
 int leftovers_look(struct leftovers *, struct err *);
 
-/* Whether no resource except threads has increased. If a resource has
- * increased, `what` names it. */
+/* Whether the process uses no more of any resource, except threads, than
+ * before. If it uses more of a resource, `what` names the resource. */
 bool leftovers_no_more(const struct leftovers *before,
 	const struct leftovers *now, char *what, size_t size);
 

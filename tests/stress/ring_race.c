@@ -13,7 +13,8 @@
 
 #define BYTES 4096u
 #define FROM  (0u - 2048u) /* initial index, which wraps soon */
-/* time limit of a wait, because a lost ring of the doorbell wakes no thread */
+/* time limit of a wait: necessary because a thread whose signal is lost is not
+ * woken */
 #define LOOK_MS 2
 
 /* One direction: the end of the doorbell that one thread rings, and the end on

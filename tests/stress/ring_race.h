@@ -1,7 +1,7 @@
 /*
  * Runs a producer and a consumer in two threads, with one small ring whose
- * index wraps during the run. Some rings of the doorbell are lost and some are
- * repeated. The received packets must be the sent packets, in order. Both
+ * index wraps during the run. Some signals of the doorbell are lost and some
+ * are repeated. The received packets must be the sent packets, in order. Both
  * threads have ended when the call returns.
  */
 #ifndef TESTS_STRESS_RING_RACE_H
@@ -13,9 +13,9 @@ struct ring_race {
 	enum doorbell_kind kind;
 	uint32_t packets;
 	uint32_t units; /* largest size of a packet, in units of 8 bytes */
-	/* every n-th ring of the doorbell is lost; 0 means none */
+	/* every n-th signal of the doorbell is lost; 0: no signal */
 	uint32_t lose;
-	/* every n-th ring of the doorbell is repeated; 0 means none */
+	/* every n-th signal of the doorbell is repeated; 0: no signal */
 	uint32_t repeat;
 };
 

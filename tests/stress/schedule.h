@@ -10,8 +10,10 @@
  *   put units=12
  *   take
  *
- * A line is a verb and its parameters; a parameter that is omitted has its
- * smallest value. Each area (tests/stress/stress.h) has a table of its verbs.
+ * The first line has the version of the format and the name of an area
+ * (tests/stress/stress.h). Every other line is a verb and its parameters; a
+ * parameter that is omitted has its smallest value. Each area has a table of
+ * its verbs.
  *
  * A text with an unknown name or a number outside its range is refused with a
  * message that has the number of the line. The structs own no memory.

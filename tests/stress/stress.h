@@ -47,7 +47,8 @@ struct stress_run {
 	struct err *e;
 };
 
-/* Set the message of a difference. Returns STRESS_BROKEN. */
+/* Set the message that describes how the results differ from the model's.
+ * Returns STRESS_BROKEN. */
 int stress_broken(struct stress_run *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -203,8 +203,8 @@ static void file_changed(struct place *p)
 	}
 }
 
-/* The errors with which the fault plan may end a read of any extent, because
- * retries do not recover them. */
+/* The errors of the fault plan from which retries do not recover: a read of any
+ * extent may end with one of them. */
 static unsigned grave_of(const struct stress_schedule *s, bool *stalls)
 {
 	unsigned passing = 0, flips = 0, grave = 0;

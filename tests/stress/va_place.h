@@ -50,12 +50,12 @@ struct va_place {
 	unsigned n_buffers;
 	/* number of descriptors of the device before any buffer is shared */
 	unsigned fds;
-	/* A request was refused, as expected. The host sends no further
-	 * request. */
+	/* true: a request was refused, as expected, and the host sends no
+	 * further request */
 	bool over;
-	/* A buffer of the extended region was unmapped, which a real host never
-	 * does. The host's count for the region is then wrong and is not
-	 * checked. */
+	/* true: a buffer was removed from the extended region, which a real
+	 * host never does. The host's count of the region's free bytes is then
+	 * wrong and is not checked. */
 	bool freed;
 };
 
