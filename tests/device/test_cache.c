@@ -169,7 +169,8 @@ static void reports_a_stale_read(void **state)
 	said(&b, 0, "stale read: test:io", "[128, 130)", "rmsnorm, layer 3");
 	said(&b, 0, "request 1 loaded", "CPU bracket unknown",
 		"device request 2");
-	/* the second counts as a repeat */
+	/* the report of the second stale range counts as a repeat of the first
+	 * report */
 	assert_int_equal(b.counters.violations, 2);
 	if (strncmp(b.text, b.report[0], strlen(b.text)))
 		fail_msg("got '%s', not the beginning of '%s'", b.text,
@@ -336,7 +337,7 @@ static void reports_needless_maintenance(void **state)
 
 	bench_open(&b, COHERENCE_CHECK, 0, NULL);
 	cache_invalidate(b.cache, b.at, 128, 1, 0);
-	/* allowed in the same request */
+	/* allowed: the same request invalidates these lines a second time */
 	cache_invalidate(b.cache, b.at + 64, 64, 1, 0);
 	next(&b, 2);
 	/* allowed: half of the lines are new */

@@ -86,8 +86,8 @@ static void test_copies(void **state)
 	assert_int_equal(next(x).kind, WIRE_TRACE_OPERATOR);
 }
 
-/* There is no event of copies if an operator reads in place or reads nothing.
- */
+/* There is no event of DMA copies if an operator reads in place or reads
+ * nothing. */
 static void test_no_copies(void **state)
 {
 	struct run_summary *x = *state;

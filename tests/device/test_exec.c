@@ -325,9 +325,9 @@ static uint64_t arg_u64(const struct rig *r, unsigned at)
 }
 
 /*
- * Make a batch with row `at` of each of n forks, the last fork first. A row
- * attends to the prompt, to the earlier slots of its own fork, if there are
- * any, and to itself.
+ * Make a batch with row `at` of each of n forks (continuations of the prompt),
+ * the last fork first. A row attends to the prompt, to the earlier slots of its
+ * own fork, if there are any, and to itself.
  */
 static void fork_rows(
 	struct rig_batch *b, uint32_t n, uint32_t first, uint32_t at)

@@ -241,7 +241,7 @@ static void names_each_field(void **state)
 	REFUSES(&r, model.kv_slots, UINT32_MAX);
 	REFUSES(&r, model.kv_stride, 0);
 	REFUSES(&r, model.kv_stride, 257);
-	/* a slot needs 256: 64 values of float32 */
+	/* a slot needs 256 bytes: 64 values of float32 */
 	REFUSES(&r, model.kv_stride, 192);
 	REFUSES(&r, model.kv_stride, 0xffffffc0);
 	REFUSES(&r, first_layer, UINT32_MAX);

@@ -751,7 +751,8 @@ static void experts_cost_tiles_of_rows(void **state)
 	};
 	const struct soc soc = rig_some_phone();
 	struct price wide, narrow, one, two, idle;
-	uint64_t experts = 4; /* that a row picked: 2, 0, 5, 1 */
+	/* number of experts that at least one row picked: 2, 0, 5, 1 */
+	uint64_t experts = 4;
 	struct mixture x;
 
 	assert_int_equal(price_matmul(&soc, TILE, 96, DIM, o.type, &wide), 0);

@@ -7,8 +7,8 @@
  * device must end by itself with an error message. The device must never die of
  * a signal and never hang.
  *
- * TANDEM_HOSTILE_PACKETS is the number of packets (4000), TANDEM_SEED repeats a
- * run.
+ * The environment variable TANDEM_HOSTILE_PACKETS sets the number of packets
+ * (default: 4000); TANDEM_SEED repeats a run.
  */
 #include "tests/device/served.h"
 
@@ -578,7 +578,8 @@ static void survives_a_hostile_host(void **state)
 	struct rig r;
 	unsigned before;
 
-	/* writing to the doorbell of a device that has ended */
+	/* a write to the doorbell of a device that has ended must not end the
+	 * test */
 	signal(SIGPIPE, SIG_IGN);
 	before = open_descriptors();
 	rig_open(&r, &o);

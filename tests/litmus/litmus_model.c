@@ -123,8 +123,9 @@ static void write_back(
 	}
 }
 
-/* Drop the line from the first level. The values and the base of an absent line
- * are set to 0, so that no two states differ only in meaningless values. */
+/* Drop the line from the first level. Its words in `copy`, and in `base` if no
+ * level holds the line any more, are set to 0, so that no two states differ
+ * only in meaningless values. */
 static void forget_first(
 	const struct litmus *t, struct litmus_state *s, unsigned line)
 {
@@ -356,8 +357,9 @@ static void device_write(const struct litmus *t, const struct litmus_step *step,
 		;
 	else if (!step->whole)
 		bring(t, s, line);
-	/* A line that is written completely is not loaded, but needs a base for
-	 * later comparisons. */
+	/* A line that is written completely is not loaded. But `base` must be
+	 * set, because a later difference between `base` and memory means that
+	 * the CPU or DMA wrote. */
 	else if (!has(s->second_valid, line))
 		set_base(t, s, line, true);
 	set_words(t, s->copy, words_of(t, step), step->value);

@@ -68,8 +68,8 @@ static const char *const nature_name[LITMUS_NATURES] = { "none", "write-back",
 struct reader {
 	struct litmus *t;
 	struct err *e;
-	/* the agent whose steps are being read; n_agents if no agent was named
-	 * yet */
+	/* `line`: number of the line of the text; `agent`: the agent whose
+	 * steps are being read, or n_agents if no agent was named yet */
 	unsigned line, agent;
 	char *word[20];
 	unsigned n;
@@ -128,8 +128,8 @@ static bool split_value(char *word, uint8_t *value)
 	return read_value(equals + 1, value);
 }
 
-/* Read new words of memory in `line`: their names are the words of the current
- * text line, beginning with number `first`. */
+/* Read the names of new words of memory, which lie in cache line `line`. The
+ * names are the words of the current line of the text from index `first` on. */
 static int read_new_words(struct reader *r, unsigned first, unsigned line)
 {
 	struct litmus *t = r->t;

@@ -85,7 +85,8 @@ static struct {
 } oom = { .report = -1 };
 
 static atomic_flag lock = ATOMIC_FLAG_INIT;
-/* this thread runs code of this file, whose own calls are not counted */
+/* true: this thread runs code of this file, whose own allocations are not
+ * counted */
 static __thread bool inside;
 
 extern void *__libc_malloc(size_t size);

@@ -457,7 +457,7 @@ static void test_model(void **state)
 
 struct stress {
 	struct pair pair;
-	bool small;         /* packets that are also in quick[] */
+	bool small;         /* true: all packets fit into quick[] */
 	uint64_t failed_at; /* number of the wrong packet + 1; 0: none */
 	int ret;
 };

@@ -495,9 +495,9 @@ static void test_q8_0_rounding(void **state)
 static void test_iq4_nl_rounding(void **state)
 {
 	float x[32] = { -254, 226, 2, 2.9f, 14, 14.1f, -12, -57, 254 };
-	/* The scale is 2. 14 is as near to 2 as to 26, and -57 is as near to
-	 * -70 as to -44; in such a tie the lower code is chosen. Zero is
-	 * nearest to 2. */
+	/* The scale is 2, so a code stands for twice its table entry. 14 is as
+	 * near to 2 as to 26, and -57 is as near to -70 as to -44; in such a
+	 * tie the lower code is chosen. The value nearest to zero is 2. */
 	static const uint8_t want[9] = { 0, 15, 8, 8, 8, 9, 7, 5, 15 };
 	uint8_t block[18];
 
@@ -650,7 +650,8 @@ static double relative_error(enum dtype type, const float *x, size_t n)
 	return sqrt(error / power);
 }
 
-/* The known errors of these formats for independent Gaussian weights. */
+/* The errors equal the known errors of these formats for independent Gaussian
+ * weights. */
 static void test_gaussian_error(void **state)
 {
 	const uint64_t seed = harness_seed();

@@ -190,9 +190,9 @@ static void test_attend(void **state)
 	free(room);
 }
 
-/* The other scores are far below the largest score: by powers of two, or by
- * about 1.5 * 2^23 ln 2, where a step of the exponential nearly cancels (see
- * odd[]). The softmax weights of these scores are 0. */
+/* All scores except the largest are far below the largest: by powers of two, or
+ * by about 1.5 * 2^23 ln 2, where a step of the exponential nearly cancels (see
+ * odd[]). The softmax weights of the low scores are 0. */
 static void test_attend_far(void **state)
 {
 	const size_t scratch = kern_attend_scratch(1, HEAD_DIM);

@@ -260,8 +260,8 @@ static void run(const struct kern *k, float *y, const struct rows *x, bool q8,
 	free(scratch);
 }
 
-/* Compute `rows` rows by n outputs, and compare them with the part of `want`,
- * which has rows of `of` outputs, that begins at (first, j0). */
+/* Compute n outputs from j0 on, for `rows` rows from `first` on, and compare
+ * them with these outputs in `want`. A row of `want` has `of` outputs. */
 static void same(const struct kern *k, const struct rows *x, bool q8,
 	unsigned first, unsigned rows, const struct matrix *m, unsigned j0,
 	unsigned n, const float *want, unsigned of)
@@ -530,8 +530,8 @@ static void test_tile_same(void **state)
 			grid(all_types[t], false, ks[i], rows, ARRAY_LEN(rows));
 }
 
-/* Each row computed alone, and the outputs split between any two strips (of 32
- * outputs), give the same bytes. */
+/* The results have the same bytes if each row is computed alone, and if the
+ * outputs are divided between two calls at any strip (32 outputs). */
 static void test_batch_invariance(void **state)
 {
 	const unsigned rows = 37, k = 544;
@@ -628,8 +628,8 @@ static void test_extremes(void **state)
 
 /*
  * Get single weights as products with the unit matrix. Every scale is combined
- * with every code, and all 256 bytes of two codes occur; scales include zero,
- * subnormals, and the largest.
+ * with every code, and every pair of codes in a byte occurs; scales include
+ * zero, subnormals, and the largest.
  */
 static void super_codes(enum dtype type, bool w_f16)
 {

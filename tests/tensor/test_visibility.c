@@ -50,8 +50,9 @@ static void tell(struct scene *s, uint32_t row, uint64_t salt)
 	s->visibility[row] = (struct row_visibility){ span, n, 0 };
 }
 
-/* Make rows that are forked from earlier rows, each followed by slots of its
- * own, so that no row's list of slots is a prefix of another row's list. */
+/* Make rows, most of which begin with slots of an earlier row. Each row ends
+ * with slots of its own, so that no row's list of slots is a prefix of another
+ * row's list. */
 static void grow(struct scene *s, uint64_t salt)
 {
 	uint32_t next = 1000;

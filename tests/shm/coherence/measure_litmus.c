@@ -6,7 +6,9 @@
  *   measure_litmus [--contract 1|2] [--length N] [--seeds N] [FILE.litmus...]
  *   measure_litmus --write DIR [--contract 1|2] [--length N] [FILE.litmus...]
  *
- * The written tests have the model's outcomes as their expected outcomes.
+ * --length sets the largest number of edges of a cycle, and --seeds the number
+ * of random runs of each test. The written tests have the model's outcomes as
+ * their expected outcomes.
  */
 #include "base/err.h"
 #include "tests/shm/coherence/litmus_check.h"

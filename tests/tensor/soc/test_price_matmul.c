@@ -5,7 +5,8 @@
  * kernels compute with, for each of the four tables of code values, and the
  * counts must be those of the cost model.
  *
- * The instructions are those of Qualcomm's HVX manuals. Products of fp16
+ * The instructions are those of Qualcomm's HVX manuals; the comment of a
+ * function is the instruction that the function emulates. Products of fp16
  * numbers are modeled as exact, because their 22 bits fit a 32-bit qfloat.
  */
 #include "base/checked.h"
@@ -174,9 +175,9 @@ static void body(uint8_t *out, const uint8_t *super, const struct constants *c)
 /* ---- tests ---- */
 
 /*
- * Fill tile number t. In 16 tiles every byte of two codes occurs (256 bytes),
- * and every group has all codes. Scales are random and finite, some of them 0
- * or subnormal.
+ * Fill tile number t. In 16 tiles, every pair of codes that a byte can hold
+ * occurs (256 pairs), and every group has all codes. Scales are random and
+ * finite, some of them 0 or subnormal.
  */
 static void fill(uint8_t *tile, uint64_t seed, unsigned t)
 {
@@ -199,7 +200,9 @@ static void fill(uint8_t *tile, uint64_t seed, unsigned t)
 	tile[0] = tile[1] = tile[2] = 0;
 	tile[3] = 0x80; /* the scales of the first two groups: 0 and -0 */
 	tile[4] = 0x00;
-	tile[5] = 0x60; /* third group: the largest whose weights are finite */
+	/* scale of the third group: the largest scale with which all weights
+	 * are finite */
+	tile[5] = 0x60;
 }
 
 /* Get the weights of a tile with which a kernel multiplies, in fp16 and in the
