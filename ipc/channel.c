@@ -501,8 +501,9 @@ void channel_beat(struct channel *c)
 	_Atomic uint32_t *beat = &c->control->beat;
 	uint32_t now = atomic_load_explicit(beat, memory_order_relaxed);
 
-	/* Two threads may store the same value: the beat, a counter of
-	 * progress, changes anyway. */
+	/* If two threads call this at once, both may store the same value. This
+	 * is harmless: the host only tests whether the beat, a counter of
+	 * progress, has changed. */
 	atomic_store_explicit(beat, now + 1, memory_order_relaxed);
 }
 

@@ -3,6 +3,8 @@
  * program ends in one of the wrong ways that the test must detect.
  *
  *   victim MODE FILE
+ *
+ * MODE selects the wrong way (see starved()); mode "file" creates FILE.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -447,9 +447,9 @@ static void test_model(void **state)
 /* ---- two threads, one mapping -------------------------------------- */
 
 /*
- * Both threads use one mapping, because the thread sanitizer detects races only
- * there. The run begins six packets of STRESS_STEP bytes before the index
- * wraps, to test the differences of unsigned indices.
+ * Both threads use one mapping, because the thread sanitizer detects only races
+ * within one mapping. The run begins six packets of STRESS_STEP bytes before
+ * the index wraps, to test the differences of unsigned indices.
  */
 #define STRESS_STEP    64u
 #define STRESS_PACKETS 200000u

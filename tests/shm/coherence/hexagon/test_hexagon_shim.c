@@ -109,7 +109,7 @@ static void test_message_flags_are_maintenance(void **state)
 		b.flags ^=
 			DSPQUEUE_BUFFER_FLAG_REF | DSPQUEUE_BUFFER_FLAG_DEREF;
 		assert_int_equal(pass(end[1], end[0], &b), 0);
-		assert_int_equal(mem[128], n); /* because of FLUSH_SENDER */
+		assert_int_equal(mem[128], n); /* FLUSH_SENDER cleaned it */
 	}
 	/* refused: the message would remove the same reference again */
 	assert_int_equal(pass(end[1], end[0], &b), AEE_EBADSTATE);
