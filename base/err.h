@@ -15,8 +15,8 @@
 
 /*
  * The only error code that is not an errno: the device process is lost. Either
- * the process died, or the host gave up the process because it made no progress
- * or gave invalid answers. The value is 4096 because the kernel's error numbers
+ * the process died, or the host stopped using it because it made no progress or
+ * gave invalid answers. The value is 4096 because the kernel's error numbers
  * end at 4095, so no system call or library returns it.
  */
 #define ERR_DEVICE_LOST 4096

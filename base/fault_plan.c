@@ -248,9 +248,9 @@ static int parse_text(
 		while (file && event && isspace((unsigned char)text[event - 1]))
 			event--;
 		if (event >= sizeof(one))
-			/* Cut the event to the size of the buffer. A valid
-			 * event is shorter, unless its numbers have many
-			 * leading zeros. */
+			/* Too long for a valid event (except one whose numbers
+			 * have many leading zeros): cut the text, which
+			 * parse_event then refuses. */
 			event = sizeof(one) - 1;
 		memcpy(one, text, event);
 		one[event] = '\0';

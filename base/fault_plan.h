@@ -9,19 +9,21 @@
  *
  *   PLAN   EVENTs separated by commas or line ends, or @FILE; in a file
  *          a # at the beginning of an event starts a comment
- *   EVENT  VERB@WHERE, VERB=MS@WHERE, or a cache maintenance call that is
- *          left out: drop-invalidate[:BUFFER[#N]]; the verbs drop-clean,
- *          drop-word and drop-wait have the same form; drop-clean-all[#N] and
+ *   EVENT  VERB@WHERE, VERB=MS@WHERE (MS is a delay in milliseconds), or a
+ *          cache maintenance call that is left out:
+ *          drop-invalidate[:BUFFER[#N]]; the verbs drop-clean, drop-word and
+ *          drop-wait have the same form; drop-clean-all[#N] and
  *          drop-flush-all[#N] concern the whole cache
- *   WHERE  KIND#N, the N-th request of that kind; start#N, the N-th start of
+ *   WHERE  KIND#N, the N-th request of kind KIND; start#N, the N-th start of
  *          a device process; or N, the N-th request of any kind (for a fault
- *          of flash, the N-th read); a + at the end adds all later ones
+ *          of flash, the N-th read); a + at the end adds all later requests,
+ *          starts or reads
  *
  * fault_plan_help lists the verbs. Counts start from 1.
  *
- * The parser refuses an event whose verb does not fit its WHERE, and a time
- * that is missing or longer than a minute. The structs below own no memory and
- * may be copied.
+ * The parser refuses an event whose verb does not fit its WHERE, and an MS that
+ * is missing or longer than a minute. The structs below own no memory and may
+ * be copied.
  */
 #ifndef BASE_FAULT_PLAN_H
 #define BASE_FAULT_PLAN_H
@@ -73,8 +75,9 @@ enum fault_verb {
 	FAULT_VERBS
 };
 
-/* Kinds of request. The kinds from 1 to 7 have the numbers of the requests in
- * ipc/wire.h. FAULT_START is the start of the device process. */
+/* What an event counts. FAULT_ANY: all requests (or the reads or maintenance
+ * calls to which the verb applies). 1 to 7: the requests that have this number
+ * in ipc/wire.h. FAULT_START: the starts of a device process. */
 enum fault_kind { FAULT_ANY = 0, FAULT_START = 8, FAULT_KINDS };
 
 struct fault_event {
@@ -84,7 +87,7 @@ struct fault_event {
 	/* number, from 1, of the request, start, maintenance call or read at
 	 * which the fault occurs; 0 means every call (drop-* verbs only) */
 	uint64_t at;
-	/* WHERE ends with a +: all later requests, starts or reads are
+	/* true: WHERE ends with a +, so all later requests, starts or reads are
 	 * affected, too */
 	bool later;
 	/* buffer to which a drop-* verb applies; "": every buffer */
@@ -123,7 +126,8 @@ void fault_plan_share(
 	const struct fault_plan *, bool flash, struct fault_plan *out);
 
 /* Whether the event applies to the nth request, start, maintenance call or
- * read. The caller counts only those to which the event can apply. */
+ * read. `nth` counts from 1 and counts only what the event can apply to:
+ * requests of its kind, or calls for its buffer. */
 bool fault_event_hits(const struct fault_event *, uint64_t nth);
 
 /* The number of fault plans in this process of which at least one event was

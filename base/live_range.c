@@ -7,10 +7,10 @@
 
 /*
  * Find an offset for buffer r. placed[0 .. n - 1] are the buffers that have an
- * offset already, sorted by offset; those that are never alive together with r
- * are ignored. Returns the offset of the smallest gap between the other placed
- * buffers into which r fits, or the end of the last of these buffers if r fits
- * into no gap.
+ * offset already, sorted by offset. Only those of them that are alive at a step
+ * of r count: r must not overlap them. Returns the offset of the smallest gap
+ * between these buffers into which r fits, or the end of the last of these
+ * buffers if r fits into no gap.
  */
 static size_t best_place(const struct live_range *r,
 	const struct live_range *const *placed, unsigned n, size_t align)

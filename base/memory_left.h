@@ -15,8 +15,8 @@ struct memory_left {
 	/* limit of the control group that `where` names, or the machine's
 	 * memory */
 	uint64_t limit;
-	/* name of the limit that leaves the least memory: "the machine" or e.g.
-	 * "control group '/user.slice'" */
+	/* what has the limit that leaves the least memory: "the machine", or a
+	 * control group such as "control group '/user.slice'" */
 	char where[96];
 };
 

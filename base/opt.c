@@ -298,7 +298,8 @@ static bool in_range(const struct opt *o, double v)
 	return (!o->min && !o->max) || (v >= o->min && v <= o->max);
 }
 
-/* Set a message such as "'--top-k' takes KIND from 1 to 5, not 'x'". */
+/* Set a message such as "'--top-k' takes a whole number from 1 to 5, not 'x'".
+ * `kind` is the part "a whole number" of the message. */
 static int bad_value(const struct opt *o, const char *given, const char *kind,
 	const char *text, struct err *e)
 {

@@ -109,8 +109,8 @@ struct opt {
 /* The options of one component. A table is constant and does not hold the
  * values, so that a program can have several sets of values. */
 struct opt_table {
-	/* --help group of these options; NULL means the group of the option
-	 * that precedes the table */
+	/* name of the group of these options for --help GROUP; NULL means that
+	 * they belong to the group of the option before the table */
 	const char *heading;
 	const struct opt *rows;
 	size_t n;
@@ -220,12 +220,12 @@ void opt_man(const struct opt_command *, FILE *);
 /*
  * Print the bash completion of the command as branches of a `case` statement.
  * The subject of the statement is "COMMAND:BEFORE": the name of the command,
- * and the word before the word to complete. A branch is printed for each option
- * that takes a value, with `name`, the command's name with dashes for spaces,
- * as COMMAND. The branch sets `words` to the values to offer, `paths` to -f for
- * files or -d for folders, and `list` if the value is a list separated by
- * commas. The last branch, for any other BEFORE, sets `options` to the names of
- * all options.
+ * and the word before the word to complete. `name` is the command's name with
+ * dashes for spaces, and every branch has `name` as its COMMAND. One branch is
+ * printed for each option that takes a value. The branch sets `words` to the
+ * values to offer, `paths` to -f for files or -d for folders, and `list` if the
+ * value is a list separated by commas. The last branch, for any other BEFORE,
+ * sets `options` to the names of all options.
  */
 void opt_completion(const struct opt_command *, const char *name, FILE *);
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 const struct opt_foreign opt_foreign_rows[] = {
-	/* where the model runs */
+	/* options that choose where the model runs */
 	{ "-ngl --gpu-layers --n-gpu-layers -sm --split-mode -ts "
 	  "--tensor-split -mg --main-gpu -dev --list-devices -fit --fit -ot "
 	  "--override-tensor -cmoe --cpu-moe -ncmoe --n-cpu-moe -nkvo "
@@ -30,7 +30,7 @@ const struct opt_foreign opt_foreign_rows[] = {
 		"leave the option out; '--dram-budget SIZE' limits the "
 		"weights in memory" },
 
-	/* sizes */
+	/* options for the context, passes, concurrent requests and caches */
 	{ "-c --ctx-size", "'--ctx N' sets the context length" },
 	{ "-b --batch-size -ub --ubatch-size",
 		"'--prefill-chunk ROWS' sets how many prompt tokens a pass "
@@ -80,7 +80,7 @@ const struct opt_foreign opt_foreign_rows[] = {
 		"Tandem downloads nothing; get the file and give it with "
 		"'--model FILE'" },
 
-	/* prompts and texts */
+	/* options for prompts and generated texts */
 	{ "--n-predict",
 		"'--predict N' sets the number of tokens to "
 		"generate" },
@@ -127,13 +127,13 @@ const struct opt_foreign opt_foreign_rows[] = {
 		"leave the option out; standard output has only the "
 		"generated text" },
 
-	/* drafts */
+	/* options for drafts */
 	{ "-md --model-draft", "'--draft FILE' names the draft model" },
 	{ "--draft-max --draft-n --draft-min --draft-p-min",
 		"'--draft-len N' with '--method chain' sets the length of "
 		"drafts" },
 
-	/* the server */
+	/* options of the server */
 	{ "--host", "'--listen HOST:PORT' of 'tandem serve' sets the address" },
 	{ "--api-key",
 		"'--api-key-file FILE' of 'tandem serve' reads API keys "

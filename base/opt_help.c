@@ -95,7 +95,8 @@ static void fill_text(FILE *f, const char *text, unsigned indent)
 
 /* ---- one option ------------------------------------------------------ */
 
-/* Writes text, plain or as roff. Returns the width of plain text. */
+/* A function that writes text, plain or as roff. Returns the width of the text
+ * in columns if it is plain, 0 if it is roff. */
 typedef unsigned put_fn(FILE *f, const char *text);
 
 static unsigned put_plain(FILE *f, const char *text)
@@ -193,7 +194,8 @@ static void put_words(FILE *f, const struct opt *o)
 }
 
 /* Shorten the help text to its first clause: cut it at the first semicolon that
- * is not in parentheses and does not follow a quotation mark. */
+ * is not in parentheses and does not follow a quotation mark. Then remove
+ * colons at the end. */
 static void cut_short(struct opt_text *help)
 {
 	int depth = 0;
@@ -246,9 +248,9 @@ static void put_option(FILE *f, const struct opt_walk *w, bool briefly)
 
 /* ---- groups ---------------------------------------------------------- */
 
-/* A group is the set of options with the same heading, which may occur several
- * times in the table. The options before the first heading form a group whose
- * name is NULL. */
+/* A group is the set of options with the same heading. A heading may occur
+ * several times in the table. The options before the first heading form a group
+ * whose name is NULL. */
 #define GROUPS 32
 
 struct groups {
@@ -414,7 +416,8 @@ static void roff(FILE *f, const char *s, size_t len)
 			fputc(s[i], f);
 }
 
-/* Print paragraphs as roff. Lines that start with a space are not changed. */
+/* Print paragraphs as roff. Lines that start with a space are examples; .nf
+ * keeps roff from joining them. */
 static void roff_text(FILE *f, const char *text)
 {
 	bool example = false, gap = false;

@@ -17,8 +17,8 @@ struct opt_walk {
 	/* if the current row of the command refers to a list of tables
 	 * (OPT_TABLES): index of the current table in this list */
 	size_t table;
-	/* next position in the current table: 0 is the heading, n the n-th
-	 * row */
+	/* next position in the current table: 0 stands for the heading, and n
+	 * from 1 on for the n-th row */
 	size_t row;
 	/*
 	 * The current option. For an option in a table, `value` is the address
@@ -32,13 +32,13 @@ struct opt_walk {
 	const void *standard;
 };
 
-/* The option --help, which has no row. The letter of --help is -h, or none if a
- * row uses -h. */
+/* The option --help, which has no row in the command's table. Its short form is
+ * -h, unless a row of the command uses the letter h. */
 struct opt_walk opt_walk_help(const struct opt_command *);
 
 /*
  * Text composed from the option tables. The buffer has a fixed size, so that
- * printing help allocates nothing and no word is missing when memory is
+ * printing help allocates nothing and the help is complete even when memory is
  * exhausted.
  */
 struct opt_text {

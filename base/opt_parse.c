@@ -48,8 +48,8 @@ static int take_value(struct parser *p, const struct opt *o, const char *given,
 		return err_set(p->err, EINVAL, "'%s' needs a value: %s %s",
 			given, given, o->arg ? o->arg : "VALUE");
 	next = p->argv[++p->at];
-	/* An option of this command follows, so the value is most likely
-	 * missing. */
+	/* If the next argument is an option of this command, the value is most
+	 * likely missing. */
 	if (o->name && names_option(p->cmd, next))
 		return err_set(p->err, EINVAL,
 			"'%s' needs a value, but the option '%s' follows; if "
