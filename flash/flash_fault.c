@@ -9,7 +9,8 @@
 
 struct flash_fault {
 	struct fault_plan plan;
-	/* the largest number of reads that one stream has made so far */
+	/* number of reads of the stream that has made the most reads so far;
+	 * each stream counts its own reads */
 	_Atomic uint64_t reads;
 };
 

@@ -32,7 +32,8 @@ struct image {
 	uint32_t version;
 	size_t n;
 	struct image_extent *extent;
-	/* [kind] index of the kind's first extent, and number of its extents */
+	/* [kind] index of the first extent of the kind; number of extents of
+	 * the kind */
 	size_t first[IMAGE_EXPERT + 1], count[IMAGE_EXPERT + 1];
 };
 
@@ -166,8 +167,9 @@ static bool all_zero(const void *data, size_t len)
 	return true;
 }
 
-/* Check that kinds are in ascending order, that the indices of each kind count
- * from 0, and that only layers and experts have several extents. */
+/* Check that extent x may follow the extent `before`, which is NULL if x is the
+ * first extent: kinds ascend, the indices of each kind count from 0, and only
+ * layers and experts have several extents. */
 static int check_order(struct image_in *in, const struct format_extent *x,
 	const struct image_extent *before)
 {

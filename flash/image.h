@@ -26,11 +26,12 @@ struct image;
 
 #define IMAGE_PAGE 4096 /* alignment in bytes of extents, header and table */
 
-/* the numbers are part of the format; extents are in this order */
+/* kinds of extents; the numbers are part of the format, and the extents of a
+ * file are in the order of these numbers */
 enum image_kind {
 	IMAGE_METADATA = 1,
 	IMAGE_HOST,   /* tensors that only the host uses */
-	IMAGE_OUTPUT, /* the output matrix, if it is not the embedding */
+	IMAGE_OUTPUT, /* the output matrix, if it is not the embedding matrix */
 	IMAGE_LAYER,
 	IMAGE_EXPERT, /* one expert of a layer, in a mixture of experts */
 };
@@ -47,14 +48,15 @@ struct image_extent {
 	 * For other kinds 0. */
 	uint32_t index;
 	uint64_t offset; /* offset of the extent from the start of the file */
-	uint64_t stored; /* bytes in the file */
-	uint64_t bytes;  /* bytes after decompression */
+	uint64_t stored; /* size of the extent in the file, in bytes */
+	uint64_t bytes;  /* size of the extent after decompression, in bytes */
 	enum image_codec codec;
 	uint64_t checksum;       /* checksum of the stored bytes */
 	enum image_sum_kind sum; /* kind of the checksum */
 };
 
-/* Whether the file begins like a flash image; false if reading fails. */
+/* Whether the file begins with the magic bytes of a flash image; false if
+ * reading fails. */
 bool image_probe(const char *path);
 
 int image_open(struct image **out, const char *path, struct err *);

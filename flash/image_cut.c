@@ -17,7 +17,8 @@ struct cutter {
 	const struct image_extent *x;
 	int fd;
 	uint8_t *step; /* [STEP] the bytes of one read */
-	/* checksums of the old extent and of the current new extent */
+	/* whole: checksum of the old extent; own: checksum of the new extent
+	 * that is being computed */
 	struct image_sum *whole, *own;
 	uint64_t summed; /* number of bytes added to the checksum `whole` */
 };

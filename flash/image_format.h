@@ -14,7 +14,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 #define FORMAT_MAGIC   "TANDEM1\n"
 #define FORMAT_VERSION 2 /* the version that Tandem writes */
 /* The oldest version of the format that Tandem reads. Version 1 differs from
- * later versions only in the kind of checksum, XXH64. */
+ * later versions only in the checksums of extents, which are of kind XXH64. */
 #define FORMAT_OLDEST       1
 #define FORMAT_SUM(version) ((version) == 1 ? IMAGE_XXH64 : IMAGE_XXH3)
 

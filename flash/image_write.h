@@ -1,10 +1,10 @@
 /*
  * Writes a flash image, one extent at a time in the order of the format
- * (flash/image.h). The file is written under a temporary name in the same
- * folder; image_writer_commit syncs the file and renames it to its final name,
- * so that a crash, a full disk or an interruption leaves no partial image.
- * image_writer_close without a commit removes the temporary file. Only one
- * thread may use a writer.
+ * (flash/image.h). The file is written without a name or, if the file system
+ * requires a name, under a temporary name (base/newfile.h). image_writer_commit
+ * syncs the file and gives it its final name, so that a crash, a full disk or
+ * an interruption leaves no partial image. image_writer_close without a commit
+ * removes the file. Only one thread may use a writer.
  */
 #ifndef FLASH_IMAGE_WRITE_H
 #define FLASH_IMAGE_WRITE_H
@@ -40,7 +40,7 @@ int image_write(struct image_writer *, enum image_kind, uint32_t index,
 	const void *data, size_t bytes, struct err *);
 
 /* After all extents have been written: write the header and the table, sync the
- * file, and rename it. */
+ * file, and give it its final name. */
 int image_writer_commit(struct image_writer *, struct err *);
 
 #endif

@@ -60,9 +60,9 @@ static void unpack(struct check *c, const uint8_t *stored, size_t n)
 }
 
 /*
- * The result after all bytes have been processed: 0, or -EBADMSG with the
- * reason in text [size]. *differs is set if the checksum is wrong; reading the
- * bytes again may then help.
+ * Returns the result of the check of an extent, after all its bytes have been
+ * processed: 0, or -EBADMSG with the reason in text [size]. *differs is set if
+ * the checksum is wrong; reading the bytes again may then help.
  */
 static int check_verdict(
 	struct check *c, bool *differs, char *text, size_t size)
@@ -212,9 +212,9 @@ static void one_landed(struct stream *s, const struct piece *p)
 }
 
 /*
- * Update the measured rate of flash. The bytes since the last call count only
- * if flash was certainly busy during the whole time: a read is still in flight,
- * or the caller has waited for a read until now.
+ * Update the measured rate of flash. The bytes read since the last call count
+ * only if flash was certainly busy all the time since that call: a read is
+ * still in flight, or the caller has waited for a read until now.
  */
 static void look(struct stream *s, bool waited)
 {
@@ -335,8 +335,9 @@ static void refill(struct stream *s)
 
 /* ---- checks of arrived pieces ---- */
 
-/* Check the next piece that has arrived. Returns false if no piece has
- * arrived. */
+/* Check one piece that has arrived. Only the first unchecked piece of an extent
+ * can be checked; among several such pieces, choose the piece whose extent was
+ * begun first. Returns false if there is no such piece. */
 static bool check_next(struct stream *s)
 {
 	struct piece *p = NULL;

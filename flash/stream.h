@@ -5,9 +5,10 @@
  * buffers (io_uring, O_DIRECT, registered file and memory). A slot is a range
  * of a buffer that receives an extent. With two or more slots, one slot
  * receives the next layer while the layers in the other slots are used, so that
- * reading and computing overlap. If the system refuses one of these mechanisms,
- * the stream uses the next best mechanism, and stream_how reports this: without
- * O_DIRECT, reads go through the page cache; without io_uring, a thread reads.
+ * reading and computing overlap. If the system refuses O_DIRECT, the reads go
+ * through the page cache; if it refuses io_uring, a thread reads; if it refuses
+ * the registration, reads use unregistered memory. stream_how reports what was
+ * refused.
  *
  * The thread that calls stream_wait verifies the checksum of each extent as its
  * blocks arrive, and decompresses zstd extents. Failed and short reads are
@@ -32,20 +33,20 @@ struct image;
 struct image_extent;
 struct stream;
 
-/* largest number of staging slots (host/memory/staging.h); a stream itself may
- * have more slots */
+/* largest number of slots that the host uses to stream layers (staging slots,
+ * host/memory/staging.h); a stream may have more slots */
 #define STREAM_SLOTS     16
 #define STREAM_BLOCK_MAX ((size_t)64 << 20)
 #define STREAM_DEPTH_MAX 128
 /* bytes of a read, used if stream_tune has no result */
 #define STREAM_BLOCK_DEFAULT ((size_t)1 << 20)
 #define STREAM_DEPTH_DEFAULT \
-	8 /* reads in flight, in the cases that stream_opts.depth names */
+	8 /* reads in flight in the two exceptions (see stream_opts.depth) */
 
 struct stream_opts {
 	/* Bytes of a read, a multiple of IMAGE_PAGE. 0 means the fastest size
-	 * according to stream_tune, or a larger size if more than
-	 * STREAM_DEPTH_MAX reads would be needed. */
+	 * according to stream_tune, or a larger size if with that size more
+	 * than STREAM_DEPTH_MAX reads would be needed to fill all slots. */
 	size_t block;
 	/* Number of reads in flight. With 0, all reads of all extents that were
 	 * begun are in flight, at most STREAM_DEPTH_MAX. Flash is then busy
@@ -57,7 +58,8 @@ struct stream_opts {
 	unsigned depth;
 	bool buffered; /* do not use O_DIRECT */
 	bool threaded; /* do not use io_uring */
-	/* A wait fails if no read completes for this time. 0 means no limit. */
+	/* Limit, in milliseconds, of the time for which no read completes:
+	 * stream_wait then fails. 0 means no limit. */
 	unsigned stall_ms;
 	/* injected faults, or NULL; owned by the caller */
 	struct flash_fault *fault;
@@ -123,9 +125,10 @@ int stream_begin(struct stream *, unsigned slot, const struct image_extent *,
 int stream_wait(struct stream *, unsigned slot, struct err *);
 
 /*
- * Like stream_wait, but return after one completed read, so that the caller can
- * do other work and then call stream_wait_some again. Returns true once
- * stream_wait would return without blocking.
+ * Like stream_wait, but return after a block has been checked, a read has
+ * completed, or a second has passed, so that the caller can do other work and
+ * then call stream_wait_some again. Returns true once stream_wait would return
+ * without blocking.
  */
 bool stream_wait_some(struct stream *, unsigned slot);
 

@@ -58,7 +58,8 @@ struct slot {
 	 * writing (buffer_begin) */
 	size_t written;
 	unsigned pieces; /* number of pieces in use */
-	/* time when the wait for the slot began; 0 if no call waits */
+	/* time when a call first waited for this extent; 0 if none has
+	 * waited */
 	uint64_t wait_from;
 	bool again; /* true: the extent is being read a second time */
 	/* true: a read never completed, so the slot is unusable */
@@ -121,7 +122,8 @@ struct stream {
 	 * order in which they are read. */
 	struct slot *uncut;
 	struct piece *piece; /* [n_pieces], allocated by stream_start */
-	/* number of pieces: depth + STREAM_AHEAD, or only depth */
+	/* number of pieces: `depth` if `whole` is true, else `depth` +
+	 * STREAM_AHEAD */
 	unsigned n_pieces;
 	/* [n_pieces][block] compressed bytes; NULL without zstd extents */
 	uint8_t *bounce;
@@ -160,9 +162,10 @@ bool stream_take_back(struct stream *);
 uint64_t fault_number(struct fault_state *, const struct block *);
 
 /*
- * Called when read `number` has completed: apply its faults to the result, or
- * to the first `useful` bytes (later bytes are not used). Returns false if the
- * read must be treated as never completed.
+ * Called when read `number` has completed: apply the faults that the plan has
+ * for this read. A fault changes the result of the read, or one of its first
+ * `useful` bytes (later bytes are not used). Returns false if the read must be
+ * treated as never completed.
  */
 bool fault_apply(const struct fault_state *, uint64_t number, struct block *,
 	size_t useful);

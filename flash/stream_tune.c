@@ -91,7 +91,8 @@ struct trial {
 	size_t size;       /* bytes of a block */
 	uint64_t off, end; /* range of the part that is still to be read */
 	struct block block[STREAM_DEPTH_MAX + 1];
-	/* checksum of all blocks, computed so that its time is included */
+	/* checksum of all blocks; a stream computes one too, so the measured
+	 * time must include it */
 	uint64_t sum;
 	unsigned flying;
 };
