@@ -49,8 +49,8 @@ uint64_t cycle_now(const struct cycle *c)
 	return c->env->phone ? session_phone_ps(c->session) : clock_ns();
 }
 
-/* Add the time of the work that the drafter has done since the last call of
- * this function to the simulated phone's time. */
+/* The drafter has worked since the last call of this function: add the time of
+ * this work to the simulated phone's time. */
 static void charge_draft(struct cycle *c)
 {
 	const struct drafter *d = c->source;
@@ -111,8 +111,8 @@ int cycle_expand(struct cycle *c, uint32_t node, struct err *e)
 	return ret;
 }
 
-/* The calls of drafters that are made next: cycle[i] is the request of call i,
- * ask[i] has the arguments of the call. */
+/* Calls of drafters that call_drafters makes together. cycle[i]: the request
+ * for which call i drafts; ask[i]: the arguments of call i. */
 struct calls {
 	struct cycle *cycle[ROWS_SEQUENCES];
 	struct drafter_ask ask[ROWS_SEQUENCES];
@@ -177,7 +177,8 @@ static int call_drafters(struct calls *a, struct err *e)
 		for (uint32_t k = 0; k < some; k++) {
 			c[k]->expanded += ask[k].n;
 			c[k]->env->stats.expanded += ask[k].n;
-			/* the call named no nodes: it began the tree */
+			/* without `node` the call began a tree, so it expanded
+			 * only the root, which expand_time does not include */
 			if (!ask[k].node)
 				continue;
 			c[k]->expand_time += time;

@@ -165,13 +165,12 @@ double cycle_draft_cost(const struct cycle *);
 
 /*
  * Set *cost to the time that the simulated phone's NPU needs for passes of up
- * to `rows` rows after `cached` tokens. The time is computed for one row. For
- * each compiled graph it is also computed for the smallest number of rows above
- * one and for the largest number of rows for which the session uses the graph.
- * Between these numbers of rows the time is interpolated linearly. (The NPU
- * always computes all rows of a graph, but the time outside the NPU may grow
- * with the rows used, and has a fixed additional part if a pass has more than
- * one row.)
+ * to `rows` rows after `cached` tokens. The time is computed for some numbers
+ * of rows: for one row, and for each compiled graph the smallest number above
+ * one and the largest number of rows for which the session uses the graph. For
+ * other numbers of rows the time is interpolated linearly. (The NPU always
+ * computes all rows of a graph, but the time outside the NPU may grow with the
+ * rows used, and has a fixed additional part if a pass has more than one row.)
  */
 void cycle_phone_cost(const struct session *, uint32_t rows, uint32_t cached,
 	struct pass_cost *);
@@ -203,7 +202,7 @@ uint32_t cycle_choose(struct cycle *, uint32_t *keep);
  */
 int cycle_meanwhile(struct cycle *, struct err *);
 /* Record that the pass, which began at time `began`, has ended. rows_of_all:
- * rows of all requests in the pass. */
+ * number of rows in the pass, of all requests together. */
 void cycle_end_pass(struct cycle *, uint64_t began, uint64_t device_ns,
 	uint32_t rows_of_all);
 
@@ -216,7 +215,8 @@ void cycle_end_pass(struct cycle *, uint64_t began, uint64_t device_ns,
 uint32_t cycle_likely(
 	const struct cycle *, uint32_t node, uint32_t most, uint32_t *out);
 /* Store the pointer `logits` in known[node], and pass the logits to the
- * drafter. The logits must stay valid until the caller clears known[]. */
+ * drafter. The logits must stay valid as long as known[] points to them: the
+ * scheduler clears known[] before it computes other logits. */
 void cycle_set_logits(struct cycle *, uint32_t node, const float *logits);
 /* Give the drafter the device's predictions (session_predict) for the nodes of
  * the tree. The nodes were rows [first, first + rows) of the last pass. */

@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* if a model was trained with blocks, its decode graph has the rows of this
- * many blocks */
+/* for a model that was trained with blocks: the decode graph has as many rows
+ * as this number of blocks has positions */
 #define BLOCKS 4
 
 /* ---- options ------------------------------------------------------------- */

@@ -131,14 +131,15 @@ struct denoising {
 	struct row *row; /* planned rows; room for `limit` */
 	uint32_t *at;    /* positions to predict; room for `limit` */
 	bool clear_cache;
-	/* number of this pass, counted from the start of the block, or of the
-	 * text for methods without blocks; random numbers depend on this
-	 * number */
+	/* number of the pass, counted from the start of the block or, for
+	 * methods without blocks, from the start of the text; random numbers
+	 * depend on this number */
 	uint32_t pass;
 
-	/* The last pass: the planned rows row[] were rows `first`, `first` + 1,
-	 * ... of the pass. `guess` has one guess for each position in at[], in
-	 * any order. */
+	/* State of the last pass, which may have had rows of other requests:
+	 * this request's rows row[] were rows `first`, `first` + 1, ... of that
+	 * pass. `guess` has one guess for each position in at[], in any
+	 * order. */
 	uint32_t first;
 	struct guess *guess; /* room for `limit` guesses */
 	/*
@@ -167,8 +168,9 @@ struct denoising {
  * (negative errno, with a message) fails that request.
  *
  *   start       Calls denoising_reserve and sets reads_prompt.
- *   prompt      The prompt was read; `row` is the row of its last token in
- *               the last pass. NULL if the method never sets reads_prompt.
+ *   prompt      Called when the prompt was read; `row` is the row of the
+ *               prompt's last token in the last pass. The pointer is NULL in
+ *               methods that never set reads_prompt.
  *   plan        Plans the next pass.
  *   after_pass  The pass has ended and guess[] is set. Decides which guesses
  *               are kept, what is cached, and what becomes text.
@@ -225,8 +227,8 @@ int denoising_check_room(const struct denoising *, struct err *);
  * would exceed the limit. The text must be shorter than the limit. */
 void denoising_begin(struct denoising *, uint32_t length);
 
-/* Begin the next block if the current block has no mask left. Returns 0, or
- * -ENOSPC as denoising_check_room does. */
+/* Begin the next block, of `length` masks, if the current block has no mask
+ * left. Returns 0, or -ENOSPC as denoising_check_room does. */
 int denoising_next_block(struct denoising *, uint32_t length, struct err *);
 
 /* Append this many masks to x[], or fewer if x[] would exceed the limit. */
@@ -284,9 +286,9 @@ void denoising_commit(struct denoising *, uint32_t n);
  */
 uint32_t denoising_choose(struct denoising *, double threshold, uint32_t left);
 
-/* Pass the positions from the end of the text up to `to` to the generation's
- * observer, a callback that displays progress. The observer may end the
- * text. */
+/* Report the tokens and masks of x[] that follow the text generated so far, up
+ * to position `to`, to the generation's observer, a callback that displays
+ * progress. The observer may end the text. */
 void denoising_report(const struct denoising *, uint32_t to);
 
 /*

@@ -13,11 +13,13 @@ struct sampler_opts;
 
 /* The measure by which guesses are sorted; the best guesses are kept first. */
 enum guess_order {
-	ORDER_CONFIDENCE, /* guesses with the largest probability first */
-	/* largest difference between the two largest probabilities of a
-	 * position first */
+	ORDER_CONFIDENCE, /* by the probability of the guess, largest first */
+	/* by the difference between the two largest probabilities of the
+	 * guess's position, largest first */
 	ORDER_MARGIN,
-	ORDER_ENTROPY, /* smallest entropy of a position's distribution first */
+	/* by the entropy of the distribution of the guess's position, smallest
+	 * first */
+	ORDER_ENTROPY,
 	ORDER_RANDOM,
 };
 extern const char *const guess_orders[];
@@ -40,8 +42,9 @@ struct guessing {
 	int32_t mask;
 	enum guess_order order;
 	/*
-	 * Whether probabilities are computed at the sampling temperature, as
-	 * Dream does; otherwise from the plain logits, as LLaDA does.
+	 * true: probabilities are computed at the sampling temperature, as for
+	 * the model Dream. false: from the plain logits, as for the model
+	 * LLaDA.
 	 */
 	bool tempered;
 };

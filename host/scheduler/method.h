@@ -75,7 +75,8 @@ enum method_models {
 
 /* returned by many_steps.next: the request's answer is chosen */
 #define MANY_DONE 1
-/* returned by samples_next: samples must be scored first */
+/* returned by samples_next: samples must be scored before the method can
+ * continue */
 #define MANY_SCORE 2
 
 /*
@@ -107,22 +108,22 @@ struct many_steps {
 	int (*next)(struct samples *, struct err *);
 	/*
 	 * Called between passes while samples run; `rows` is the number of rows
-	 * of the next pass that no lane uses. May call samples_fork_early and
-	 * samples_cut. May be NULL.
+	 * of the next pass that no running sample or request uses. May call
+	 * samples_fork_early and samples_cut. May be NULL.
 	 */
 	int (*between)(struct samples *, uint32_t rows, struct err *);
 	/* Called when the run is canceled. Chooses one of the existing samples
 	 * as the answer. May be NULL. */
 	void (*stop)(struct samples *);
-	/* Called after a sample has drawn a token. May cut samples but not fork
-	 * any. May be NULL. */
+	/* Called after this sample has drawn a token. May cut samples, but must
+	 * not fork samples. May be NULL. */
 	void (*drew)(struct samples *, struct sample *);
 	/* Frees the memory to which the state `own` points. May be NULL. */
 	void (*close)(void *own);
 	/*
-	 * Appends "; " and a short description of the choice so far, for a
-	 * progress display. NULL if the method does not choose, or chooses only
-	 * at the end.
+	 * Appends "; " and a short text for a progress display: which answer or
+	 * sample is the best so far. NULL if the method does not choose a
+	 * sample, or chooses only at the end.
 	 */
 	void (*tally)(const struct samples *, struct strbuf *);
 	/* Appends a line about a finished request, for display. May be NULL. */
@@ -132,7 +133,7 @@ struct many_steps {
 struct method {
 	const char *name;    /* such as "autoregressive" */
 	const char *summary; /* one line for --help */
-	bool lossless;       /* same tokens as plain decoding */
+	bool lossless;       /* generates the tokens of plain decoding */
 	bool needs_draft;
 	bool needs_reward;
 	/* the method also computes logits of rows from which no token is
@@ -262,10 +263,11 @@ void method_count_draft(struct method_env *, const uint32_t *depth, uint32_t n,
  * Generate the text of one request, which runs alone: no other request shares
  * its passes. Not for methods with many samples.
  *
- * SESSION_TEXT must be empty; for a causal model it may instead hold the first
- * tokens of the prompt, but not all of them. Afterwards SESSION_TEXT holds the
- * tokens of the text for which keys and values were computed, and the session
- * has no other sequence. Returns 0 or a negative errno.
+ * The sequence SESSION_TEXT must be empty; for a causal model it may instead
+ * hold the first tokens of the prompt, but not all of them. Afterwards
+ * SESSION_TEXT holds the tokens of the text for which keys and values were
+ * computed, and the session has no other sequence. Returns 0 or a negative
+ * errno.
  */
 int method_run(struct session *, struct generation *, struct method_env *,
 	struct err *);

@@ -24,7 +24,7 @@
 	X(uint64_t, kept)       /* rows that pruning did not drop */          \
 	X(uint64_t, pruned)     /* cycles whose rows were pruned */           \
 	X(uint64_t, expanded)   /* nodes whose children were drafted */       \
-	X(uint64_t, revised)    /* visible tokens that changed */             \
+	X(uint64_t, revised)    /* guessed tokens that a pass changed */      \
 	X(uint64_t, refreshed)  /* rows recomputed on the host */             \
 	X(uint64_t, skipped)    /* stable positions not predicted again */    \
 	X(uint64_t, draft_ns)                                                 \
@@ -52,7 +52,8 @@ static inline void method_stats_add(
 	METHOD_STATS(COUNTER_ADD)
 }
 
-/* The increase of the counters *s since *before, an earlier copy of *s. */
+/* Returns by how much each counter of *s has increased since *before, which is
+ * an earlier copy of *s. */
 static inline struct method_stats method_stats_since(
 	const struct method_stats *s, const struct method_stats *before)
 {

@@ -24,7 +24,8 @@ int prefixes_open(
 	struct prefixes **out, struct session *, uint32_t most, struct err *);
 void prefixes_close(struct prefixes *);
 
-/* A cached sequence, and the number of its first tokens that match a prompt. */
+/* A cached sequence, and how many of its first tokens are also the first tokens
+ * of a prompt. */
 struct prefix {
 	uint32_t sequence, length;
 };

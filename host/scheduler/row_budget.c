@@ -35,9 +35,11 @@
 
 #include <stdlib.h>
 
-#define REST_FIRST 4 /* passes in the first suspension of drafting */
-/* maximum number of passes in a suspension of drafting; the trial after each
- * suspension then takes about 2 % of the whole time */
+/* number of passes in the first suspension of drafting */
+#define REST_FIRST 4
+/* maximum number of passes in a suspension of drafting; one trial follows each
+ * suspension, so trials take at most about 2 % of the time in long
+ * suspensions */
 #define REST_MOST 64
 #define MEMORY    20 /* the moving averages extend over this many passes */
 

@@ -222,7 +222,8 @@ int samples_fork(struct samples *p, struct sample *from, uint64_t stream,
 	if (from->lane.sequence != LANE_NO_SEQUENCE)
 		ret = session_fork(p->scheduler->session, from->lane.sequence,
 			&s->lane.sequence, e);
-	/* the sample has no sequence: its tokens are computed again later */
+	/* if the fork failed, the sample has no sequence, and its tokens are
+	 * computed again later */
 	if (ret)
 		s->lane.sequence = LANE_NO_SEQUENCE;
 	*out = s;
@@ -380,9 +381,9 @@ static bool any_is_active(const struct samples *p)
 	return false;
 }
 
-/* Called before the method's `next` (with `waiting`) and `between`. Returns
- * whether samples must be scored before that call; if so, p->to_score has these
- * samples. */
+/* Called before the method's `next` (then `waiting` is true) and before its
+ * `between`. Returns whether samples must be scored before that call; if so,
+ * p->to_score has these samples. */
 static bool must_score(struct samples *p, bool waiting)
 {
 	p->n_to_score = p->many->to_score && !p->is_scored

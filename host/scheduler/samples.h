@@ -23,8 +23,9 @@
  * (consecutive pieces of its text; --step-end sets where they end). In this
  * case a finished sample takes part in one more pass, which computes the hidden
  * state of its last token. If samples wait for each other at the ends of steps,
- * a sample waits after the pass that computes the row of its step's last token.
- * After the wait its next token is drawn from the logits of this row.
+ * a sample waits after the pass in which the last token of its step is an
+ * input. After the wait, its next token is drawn from the logits that this pass
+ * computed.
  *
  * A pool belongs to a request and can still be read after the run. The caller
  * owns the env, the generation, the scheduler and the root. The pool uses the
@@ -146,11 +147,13 @@ struct sample {
 
 	/* The following members are private to the pool. */
 	bool no_slot; /* the sample's last token has no cache slot */
-	/* the sample began early (samples_fork_early), and has already
-	 * completed the step that the samples which waited begin now */
+	/* true: the sample began its current step early (samples_fork_early)
+	 * and has already completed the step, while the samples that have
+	 * waited only begin it */
 	bool ready;
-	/* logits from which the next token is drawn when the sample has waited
-	 * for other samples; NULL if the next pass computes these logits */
+	/* logits that are stored when the sample begins to wait for other
+	 * samples: after the wait, its next token is drawn from these logits.
+	 * NULL if no logits are stored */
 	float *ahead;
 	/* offset in the text at which the current step begins */
 	size_t step_at;
@@ -184,8 +187,9 @@ bool samples_are_read(const struct samples *);
 /*
  * Call the method's `begin`. From now on the scheduler's list has a lane for
  * each sample, after the root. After a pass with rows of samples, the root's
- * callback `computed` is called, with the root as its lane. Returns 0 or a
- * negative errno. Call samples_detach at the end in both cases.
+ * callback `computed` is called for each of these samples, with the root as its
+ * argument. Returns 0 or a negative errno. Call samples_detach at the end in
+ * both cases.
  */
 int samples_begin(
 	struct samples *, struct scheduler *, struct lane *root, struct err *);
@@ -216,9 +220,9 @@ void samples_count_drafts(
 /* ---- called by the steps of a method ---- */
 
 /*
- * Number of steps of the sample that can be scored: passes have computed the
- * rows of all their tokens. A running sample's last token has no row yet; the
- * next pass computes it.
+ * Number of steps of the sample that can be scored, because passes have
+ * computed the hidden states of all tokens of these steps. The last token of a
+ * running sample has no hidden state yet: it is an input of the next pass.
  */
 uint32_t sample_steps_read(const struct sample *);
 
@@ -274,7 +278,7 @@ const char *sample_state_name(enum lane_state);
 /*
  * samples_deliver appends the tokens of a sample to the request's generation,
  * except the tokens that an earlier call has appended. Returns false if an
- * error has ended the generation, for example because its client has stopped
+ * error has ended the generation, for example because the client has stopped
  * reading. samples_choose also appends the tokens, and records that the sample
  * was chosen.
  */

@@ -1,8 +1,8 @@
 /*
  * Chooses the lanes of a pass; a lane is a request or a sample that is being
- * decoded. Lanes begin in the order of the list. When no cache slots are left,
- * the lanes at the end of the list wait, so that the lanes at the start can
- * finish and free their slots.
+ * decoded. Lanes begin in the order of the list scheduler->lane[]. When no
+ * cache slots are left, the lanes at the end of the list wait, so that the
+ * lanes at the start can finish and free their slots.
  */
 #include "host/scheduler/scheduler.h"
 
@@ -250,7 +250,8 @@ static void take_out_ended(struct scheduler *l)
 
 struct reading {
 	struct lane *lane;
-	uint64_t began_ns; /* when the pass of the prompt's next chunk began */
+	/* time at which the pass of the next chunk of the prompt began */
+	uint64_t began_ns;
 };
 
 static void chunk_computed(void *arg, size_t at, uint32_t rows)
@@ -297,9 +298,12 @@ static int read_prompt(struct scheduler *l, struct lane *x, struct err *e)
 	return 0;
 }
 
-/* Start or resume a lane. Returns 1 if no cache slots are free for the lane; a
- * negative errno; or 0. After 0 the lane is in the pass, or only its prompt was
- * read, or the lane is held or has ended. */
+/*
+ * Start or resume a lane. Returns 0, or 1 if no cache slots are free for the
+ * lane, or a negative errno. After 0 the lane is in the pass, with two
+ * exceptions: the lane is no longer active (it has ended, or its owner has set
+ * `held`), or the call only read the prompt of the lane.
+ */
 static int admit(struct scheduler *l, struct lane *x, struct err *e)
 {
 	bool new_sequence = x->sequence == LANE_NO_SEQUENCE;
@@ -317,9 +321,9 @@ static int admit(struct scheduler *l, struct lane *x, struct err *e)
 	}
 	if (!lane_is_active(x))
 		return 0;
-	/* Here a prompt that does not fit into the cache is an error of
-	 * read_prompt, so has_room is not called. The lane takes part in passes
-	 * from the next pass on. */
+	/* This lane reads its prompt alone. read_prompt reports an error if the
+	 * prompt does not fit into the cache, so has_room need not be called.
+	 * The lane takes part in passes from the next pass on. */
 	if (!l->mixed_prefill && !l->env->method->denoise &&
 		x->state == LANE_WAITING && !x->root) {
 		ret = read_prompt(l, x, e);

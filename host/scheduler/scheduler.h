@@ -24,11 +24,12 @@
  * lanes. Earlier lanes in the list get rows first. Without `mixed_prefill`,
  * uncached tokens are prefilled in separate passes.
  *
- * A lane takes cache slots as it grows. When no slots are left, lanes are
- * paused, the last lane of the list first, and resume when other lanes have
- * ended. If pausing frees too few slots, the cache of a paused lane is dropped
- * and computed again later. If too few slots are free for a lane although no
- * other lane holds slots, the lane ends as if its context were full.
+ * A lane takes cache slots as it grows; a slot holds the keys and values of one
+ * token. When no slots are left, lanes are paused, the last lane of the list
+ * first, and resume when other lanes have ended. If pausing frees too few
+ * slots, the cache of a paused lane is dropped and computed again later. If too
+ * few slots are free for a lane although no other lane holds slots, the lane
+ * ends as if its context were full.
  *
  * The session, the env and the lanes belong to the caller. A lane must not move
  * in memory while it is in the list. All calls come from one thread.
@@ -83,13 +84,13 @@ struct lane {
 	/* sequence of the lane; LANE_NO_SEQUENCE if the lane has none yet or
 	 * its cache was dropped */
 	uint32_t sequence;
-	/* set and cleared by the owner: while set, the lane takes part in no
-	 * pass */
+	/* set and cleared by the owner: while `held` is true, the lane takes
+	 * part in no pass */
 	bool held;
 	/*
-	 * The next pass computes the row of the lane's last token only to get
-	 * the row's hidden state. The owner's callback `draw` then draws no
-	 * token from this row, or draws it later.
+	 * true: the lane's last token is a row of the next pass only to get the
+	 * hidden state of this token. The owner's callback `draw` then draws no
+	 * token from the logits of the row, or draws a token later.
 	 */
 	bool closing;
 	/* number of lanes that had ended (scheduler->ended) when this lane's
@@ -121,7 +122,9 @@ struct lane_ops {
 	int (*enter)(struct lane *, struct err *);
 	/*
 	 * Called after a pass, before each call of `draw`. `row` is the row of
-	 * the lane's last token in the pass. May end the lane. May be NULL.
+	 * the pass whose logits the next call of `draw` receives: the row of
+	 * the token that is now the lane's last token. May end the lane. May be
+	 * NULL.
 	 */
 	void (*row_done)(struct lane *, uint32_t row);
 	/*

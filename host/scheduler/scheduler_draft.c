@@ -18,8 +18,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A place for one lane that drafts: a drafter and a cycle. When the lane ends,
- * another lane can use the place. */
+/* What one lane needs to draft: a drafter, and a cycle (the state of drafting,
+ * cycle.h). When the lane ends, another lane can use the same place. */
 struct place {
 	/* the drafters that were opened for this place; empty for the first
 	 * place, which uses env->drafter */

@@ -288,7 +288,8 @@ static void step(struct scheduler *l, uint32_t i, const float *logits)
 /*
  * Advance the walk of each lane of the group as far as logits are known.
  * Afterwards the group holds only the lanes whose walks need more logits. A
- * closing lane whose generation is done needs no logits.
+ * lane that is `closing` (struct lane) and whose generation is done needs no
+ * logits.
  */
 static void draw_known(struct scheduler *l, struct group *g)
 {
@@ -328,8 +329,8 @@ static int walk(struct scheduler *l, struct err *e)
 	memset(l->known, 0, sizeof(l->known));
 	/*
 	 * The walk of a decoding lane starts at the lane's first row. A
-	 * prefilling lane keeps all its rows, and draws a token only if its
-	 * last row in the pass is the row of the lane's last token.
+	 * prefilling lane keeps all its rows in the cache, and draws a token
+	 * only if the lane's last token is among these rows.
 	 */
 	for (uint32_t i = 0; i < l->n_in; i++) {
 		uint32_t read = l->unread[i] ? l->got[i] : 0;

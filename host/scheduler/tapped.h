@@ -19,8 +19,9 @@ struct tapped {
 	size_t n, room;
 };
 
-/* Store the state of row `row` for token `at`, unless that token has a state
- * already. Does nothing if the session keeps no states. */
+/* Store the hidden state of row `row` of the last pass as the state of token
+ * `at`, unless that token has a state already. Does nothing if the session
+ * keeps no states. */
 int tapped_keep(struct tapped *, struct session *, size_t at, uint32_t row);
 
 /* Copy the states of *from to *to, which must be empty. */
