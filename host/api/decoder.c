@@ -230,8 +230,8 @@ static bool runs(const struct method *method, const struct model *m)
 }
 
 /* The method that error messages suggest for a model: the first method in the
- * list that can run the model and, like the model, is or is not for
- * diffusion. */
+ * list that can run the model; only a diffusion method is suggested for a
+ * diffusion model, and only another method for any other model. */
 static const char *first_that_runs(const struct model *m)
 {
 	for (size_t i = 0; methods[i]; i++)
@@ -440,7 +440,8 @@ int decoder_need(struct decoder *d, const struct session_opts *o,
 	ret = session_need(d->model, &d->session_opts, bytes, e);
 	/*
 	 * A draft model needs memory for its file and, for each request that is
-	 * decoded at the same time, a float32 key-value cache of the context.
+	 * decoded at the same time, a float32 key-value cache for all positions
+	 * of the context.
 	 */
 	for (unsigned i = 0; i < d->drafting.n && !ret; i++) {
 		const struct model *m = d->drafting.part[i].file;

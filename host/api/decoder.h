@@ -150,17 +150,19 @@ bool decoder_has_samples(const struct decoder *);
  * pass. */
 uint32_t decoder_lanes(const struct decoder *);
 
-/* If simulated times are computed for another model shape (sizes of a model's
- * layers) than that of the model that runs, write to `text` this shape, the
- * phone and the model that runs (`priced_as` in report.h). Otherwise `text` is
- * "". */
+/*
+ * Simulated times may be computed for a shape (the sizes of a model's layers)
+ * that is not the shape of the model that runs. If so, write this shape, the
+ * phone and the model that runs to `text` (`priced_as` in report.h). Otherwise
+ * `text` is "".
+ */
 void decoder_priced_as(const struct decoder *, char text[TANDEM_PRICED_AS]);
 
 /*
  * Insert a beginning-of-text token at the start of a prompt if the prompt is
  * empty, or if the model wants this token and the prompt does not begin with
- * it. tokenizer.ggml.add_eos_token is ignored, because the model continues the
- * prompt.
+ * it. The key tokenizer.ggml.add_eos_token of the model file is ignored,
+ * because the model continues the prompt.
  */
 int decoder_add_bos(const struct decoder *, struct token_list *, struct err *);
 

@@ -50,10 +50,12 @@ static void find_in_lanes(
 	}
 }
 
-/* Other lanes are reading their own prompts, which may begin like x's prompt.
- * Returns how many of the first n tokens of x's prompt one of these lanes will
- * have cached at the end of its prompt: the largest number of all these
- * lanes. */
+/*
+ * Other lanes are reading their own prompts, which may begin like x's prompt.
+ * For each of these lanes, count how many of the first n tokens of x's prompt
+ * the lane will have cached at the end of its own prompt. Returns the largest
+ * of these numbers.
+ */
 static uint32_t cached_soon(const struct tandem_submitted *x, uint32_t n)
 {
 	const struct scheduler *l = x->tandem->scheduler;

@@ -376,8 +376,8 @@ int tandem_advance(struct tandem *t, unsigned *requests)
 		ret = tandem_settle(t, ret ? fail_pass(t, ret) : TANDEM_OK);
 	}
 	t->advancing = false;
-	/* No request is left: write the trace to its file now, because an idle
-	 * process may be killed at any time. */
+	/* If no request is unfinished, write the trace to its file now, because
+	 * an idle process may be killed at any time. */
 	if (d->session && !requests_unfinished(t))
 		npu_flush_trace(session_npu(d->session));
 	if (requests)

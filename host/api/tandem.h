@@ -301,7 +301,7 @@ struct tandem_token {
 	 * samples.
 	 */
 	float logprob;
-	/* number of entries in `top`, which is request.logprobs */
+	/* number of entries in `top`: the value of tandem_request.logprobs */
 	unsigned n_top;
 	/* [n_top] the most likely candidates, in descending order */
 	const struct tandem_likely *top;
@@ -372,20 +372,19 @@ struct tandem_request {
 	 * If `stop` is NULL, there are no stop strings.
 	 */
 	const char *const *stop;
-	/* Sampling parameters, as in `tandem run`; the defaults are in
-	 * parentheses. */
-	/* 0: greedy. NAN (default): 0.8 for methods that choose among several
-	 * samples, greedy for all other methods. */
+	/* Sampling parameters, as in `tandem run`: */
+	/* 0 means greedy. The default is NAN, which means 0.8 for methods that
+	 * choose among several samples, and greedy for all other methods. */
 	double temperature;
-	uint32_t top_k;        /* 0: all tokens (0) */
-	double top_p;          /* 1: all tokens (1) */
-	double min_p;          /* 0: all tokens (0) */
-	double repeat_penalty; /* 1: no penalty (1) */
-	/* `repeat_penalty` applies to this many last tokens (default: 64) */
+	uint32_t top_k;        /* default 0, which means all tokens */
+	double top_p;          /* default 1, which means all tokens */
+	double min_p;          /* default 0, which means all tokens */
+	double repeat_penalty; /* default 1, which means no penalty */
+	/* `repeat_penalty` applies to this many last tokens; default 64 */
 	uint32_t repeat_last;
-	/* seed of the random numbers, and number of their stream: requests with
-	 * the same seed and different streams draw independent numbers
-	 * (default: 1 and 0) */
+	/* seed: seed of the random numbers, default 1. stream: number of the
+	 * random stream, default 0; requests with the same seed and different
+	 * streams draw independent numbers. */
 	uint64_t seed, stream;
 	/*
 	 * The callbacks below run in the thread that called the library. A

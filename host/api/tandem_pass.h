@@ -46,10 +46,10 @@ struct pass_reader {
 };
 
 /*
- * Read n tokens into an empty cache, in passes with as many rows (tokens) as
- * the largest compute graph. Deliver the logits of token `first` and all later
- * tokens to the reader. Returns 0, -EDOM if logits are infinite or NaN, or
- * another negative errno.
+ * Empty the sequence SESSION_TEXT and read n tokens into it, in passes with as
+ * many rows (tokens) as the largest compute graph. Deliver the logits of token
+ * `first` and all later tokens to the reader. Returns 0, -EDOM if logits are
+ * infinite or NaN, or another negative errno.
  */
 int pass_read(struct session *, const int32_t *token, size_t n, size_t first,
 	const struct pass_reader *, struct err *);
@@ -91,8 +91,8 @@ struct bare_pass_times {
 
 /*
  * Run the pass and compute the logits [sequences * rows][n_vocab] of all rows.
- * Of each sequence's rows, only the first stays in the cache. The times are
- * added to *times.
+ * Afterwards only the first row of each sequence stays in the cache. The times
+ * are added to *times.
  */
 int tandem_bare_pass(struct tandem *, const struct bare_pass *, float *logits,
 	struct bare_pass_times *times, struct err *);
@@ -108,12 +108,15 @@ int tandem_read_ahead(struct tandem *, struct err *);
 
 /* ---- the same model in one process ---- */
 
-/* The handle's model, computed by this process alone with the same kernels, for
- * comparison with the two processes. The lone model must be opened before the
- * session is started; tandem_close closes it. */
+/*
+ * Prepare to compute the handle's model in this process alone, with the same
+ * kernels, for comparison with the usual computation by a host and a device
+ * process. The lone model must be opened before the session is started;
+ * tandem_close closes it.
+ */
 int lone_model_open(
 	struct tandem *, uint32_t context, uint32_t threads, struct err *);
-/* Truncate the model's cache to `length` tokens, read n more tokens, and
+/* Truncate the lone model's cache to `length` tokens, read n more tokens, and
  * compute the logits after the last token. */
 int lone_model_read(struct tandem *, uint32_t length, const int32_t *token,
 	size_t n, struct err *);
@@ -197,9 +200,12 @@ void tandem_replay(struct tandem *, const struct samples_script *);
  * differs. */
 uint32_t tandem_compare(const struct tandem *, const struct samples_script *);
 
-/* Set *chosen to the sample that the method of these options would choose if
- * the last request had only its first n samples. All samples must have ended,
- * and their steps must have scores if the method needs a reward model. */
+/*
+ * Set *chosen to the index of the sample that the method of these options would
+ * choose if the last request had only its first n samples. All samples must
+ * have ended, and their steps must have scores if the method needs a reward
+ * model.
+ */
 int tandem_choose(struct tandem *, const struct opt_values *, uint32_t n,
 	uint32_t *chosen, struct err *);
 

@@ -23,7 +23,7 @@ static double mean(double sum, size_t n)
 static struct tandem_sample sample_of(
 	const struct samples *p, const struct sample *s)
 {
-	/* all other lane states have the value 0, which is
+	/* the elements of all other lane states are 0, which is
 	 * TANDEM_SAMPLE_INCOMPLETE */
 	static const enum tandem_sample_state states[LANE_FAILED + 1] = {
 		[LANE_ENDED] = TANDEM_SAMPLE_ENDED,
