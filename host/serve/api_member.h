@@ -21,8 +21,9 @@ struct api_member {
 		const json_t *value, struct fault *);
 	size_t at; /* offset in struct api_request where the value is stored */
 	double min, max; /* bounds of a number */
-	/* JSON list of the accepted values of a member that must not change
-	 * the answer (`take` is take_neutral); otherwise NULL */
+	/* for a member that is accepted only with values that do not change the
+	 * answer (`take` is take_neutral): JSON list of these values; otherwise
+	 * NULL */
 	const char *only;
 };
 

@@ -77,7 +77,7 @@ struct api_turn {
 	 * result of a call) */
 	const char *role;
 	char *text;
-	const char *id; /* id of the tool call; in a result, id of its call */
+	const char *id; /* of a call: its id; of a result: the id of the call */
 	size_t message; /* index of the turn's message in "messages" */
 };
 

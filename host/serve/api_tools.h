@@ -10,8 +10,8 @@
 
 struct api_member;
 
-/* Check and store the member "tools" or "tool_choice", whose value is `v`
- * (functions for `take` of struct api_member). `v` must stay valid as long as
+/* Check and store the member "tools" or "tool_choice", whose value is `v`. The
+ * two functions are values of api_member.take. `v` must stay valid as long as
  * the request. */
 int api_tools_take(struct api_request *, const struct api_member *,
 	const json_t *v, struct fault *);

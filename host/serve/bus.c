@@ -101,9 +101,9 @@ static void go_round(struct bus *b)
 	nfds_t n = 2;
 	eventfd_t rung;
 
-	/* Wait for the D-Bus connection, the eventfd and the pipes. A pipe
-	 * wakes this thread when its client closes the reading end and, if the
-	 * text has unsent output, when the pipe has room. */
+	/* Wait for the D-Bus connection, the eventfd `bell` and the pipes. A
+	 * pipe wakes this thread when its client closes the reading end and, if
+	 * the text has unsent output, when the pipe has room. */
 	p[0] = (struct pollfd){ .fd = -1, .events = POLLIN };
 	dbus_connection_get_unix_fd(b->connection, &p[0].fd);
 	if (dbus_connection_has_messages_to_send(b->connection))

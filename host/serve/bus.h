@@ -19,8 +19,8 @@ struct bus;
 
 /*
  * Connect to the bus, own the name BUS_NAME there, and serve from then on. The
- * server must outlive *out. Returns 0; or a negative errno with a message, for
- * example if there is no bus or the name is refused, and *out is NULL.
+ * server must outlive *out. Returns 0, or a negative errno with a message, for
+ * example if there is no bus or the name is refused; *out is then NULL.
  */
 int bus_open(struct bus **out, struct server *, enum server_bus, struct err *);
 

@@ -212,7 +212,9 @@ static bool take(struct bus_text *t, const char **state)
 	t->tokens = c->tokens;
 	stop = c->result.stop;
 	if (*t->error)
-		; /* keep the error with which the text was dropped */
+		/* keep the error that is already set: bus_text_advance has
+		 * dropped the text */
+		;
 	else if (whole && r->fault.status)
 		fail(t, r->fault.code, r->fault.text);
 	else if (whole && c->ended && !c->status &&

@@ -308,7 +308,7 @@ static void submit(struct engine *engine, struct answer *r)
 /* ---- results of a pass --------------------------------------------------- */
 
 /* Copy the current result of a text from the library. Returns true if the text
- * has ended; then the result is added to the totals once. */
+ * has ended. The first call after the end adds the result to the totals. */
 static bool take_result(struct choice *c)
 {
 	struct answer *answer = c->answer;

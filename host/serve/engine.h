@@ -70,9 +70,8 @@ struct choice {
 	struct strbuf provisional;
 	uint64_t provisional_after, bytes;
 	bool has_provisional;
-	/* For a stream with "include_draft": the drafted trees of the passes
-	 * since the reader's last chunk, as JSON for the next chunk; or NULL.
-	 */
+	/* For a stream with "include_draft": the drafted trees, as JSON, of the
+	 * passes since the reader last took output; NULL if there are none. */
 	json_t *drafts;
 	bool ended;
 	int status; /* after the end: enum tandem_status */

@@ -112,8 +112,8 @@ json_t *engine_choice_json(char *const *choice, char *const *own)
 
 /* ---- what a request may choose ------------------------------------------- */
 
-/* Whether a request omits the member or gives the value that the server was
- * started with. */
+/* Whether a request omits a member (`said` is NULL) or gives the value `is`,
+ * with which the server was started. */
 static bool is_same(const char *said, const char *is)
 {
 	return !said || (is && !strcmp(said, is));

@@ -48,9 +48,9 @@ int engine_choice_check(char *const *choice, const struct engine_menu *,
 
 bool engine_choice_same(char *const *, char *const *);
 
-/* Returns an object of the settings in which the choice differs from the
- * server's own, such as {"method": "chain", "draft-len": "4"}; NULL if there is
- * no memory. */
+/* Returns a JSON object with those settings of the choice that differ from the
+ * server's own settings, such as {"method": "chain", "draft-len": "4"}; NULL if
+ * there is no memory. */
 json_t *engine_choice_json(char *const *choice, char *const *own);
 
 #endif

@@ -98,11 +98,13 @@ struct engines {
 	bool own_models; /* `models` was filled by engines_open() */
 	char **own;      /* settings for requests that choose nothing */
 	struct engine_menu menu;
-	/* Whether the server may have several engines. If so, the loss of a
-	 * device closes the device's engine. The loss ends the server if there
-	 * is only one engine, or if the engine is pinned. */
+	/* true: the server may have several engines, so the loss of a device
+	 * closes only the engine of the device; but the loss of the pinned
+	 * engine's device ends the server. false: the loss of the only engine's
+	 * device ends the server. */
 	bool several;
-	bool has_first; /* the first model was opened with the server */
+	/* true: the first engine of the list was opened with the server */
+	bool has_first;
 	pthread_t keeper;
 	bool keeps; /* the keeper's thread was started */
 	pthread_cond_t work;

@@ -22,8 +22,8 @@ struct listening {
 /*
  * Listen at `where`: HOST:PORT or unix:PATH. Port 0 chooses a free port. A
  * socket file at PATH that no process listens on is replaced. `open_to_all`
- * permits addresses that other machines can reach. Returns 0; or a negative
- * errno with a message, and there is nothing to close.
+ * permits addresses that other machines can reach. Returns 0, or a negative
+ * errno with a message; after an error there is nothing to close.
  */
 int listening_open(
 	struct listening *, const char *where, bool open_to_all, struct err *);

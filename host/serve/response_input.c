@@ -24,8 +24,9 @@ static bool is_one_of(const char *word, const char *const *list)
 	return *list;
 }
 
-/* Returns the text of the member "content", which is a string or a list of
- * parts. Otherwise returns NULL and sets the fault. */
+/* Convert `v`, the content or output of an item, to the content of a chat
+ * message. `v` must be a string or a list of parts with text; otherwise returns
+ * NULL and sets the fault. */
 static json_t *content_of(const json_t *v, const char *where, struct fault *f)
 {
 	static const char *const types[] = { "input_text", "output_text",

@@ -481,10 +481,12 @@ void state_answer(struct exchange *x)
 
 /* ---- counting answers ---------------------------------------------------- */
 
-/* s->answered[i] counts the answers of route i; the element after the last
- * route counts answers to requests without a route. Column k counts the status
- * code s->status[k]. If more than STATUSES different codes occur, the last
- * column counts all further codes together. */
+/*
+ * s->answered[i][k] counts the answers of route i that had the status code
+ * s->status[k]; for requests without a route, i is the number of routes. If
+ * more than STATUSES different codes occur, the last element (k = STATUSES - 1)
+ * counts all further codes together.
+ */
 void metrics_count(struct server *s, const struct route *route, int status)
 {
 	size_t i = 0, k = 0;

@@ -127,8 +127,8 @@ const char *server_url(const struct server *s)
 
 /* ---- running ------------------------------------------------------------- */
 
-/* Replace the keys by the keys in the file; keep the old keys if the file
- * cannot be read. */
+/* Replace the server's API keys by the keys in the key file. If the file cannot
+ * be read, the server keeps its old keys. */
 static void read_keys_again(struct server *s)
 {
 	struct api_keys now, before;
@@ -166,9 +166,12 @@ static int wait_signal(struct server *s, long ns)
 	return sig > 0 ? sig : 0;
 }
 
-/* The periodic work: make streams without output send comment lines, and
+/*
+ * The periodic work: make streams without output send comment lines, and
  * enforce the time limits of requests and connections. Returns whether any
- * request is running, and sets *lost if the device is lost. */
+ * request is running, and sets *lost to whether the server must end because a
+ * device is lost (engines_lost).
+ */
 static bool look_after(struct server *s, bool *lost)
 {
 	uint64_t now = clock_ns();

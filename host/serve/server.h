@@ -82,8 +82,8 @@ struct server_options {
  * Open a server, which then accepts connections. The handle is a started handle
  * of the first model, and `need` is its estimated memory (tandem_need). The
  * server owns the handle, also after a failure. The handle may be NULL if
- * `models` is set and no bus is served. Returns 0; or a negative errno with a
- * message, and *out is NULL.
+ * `models` is set and no bus is served. Returns 0, or a negative errno with a
+ * message; *out is then NULL.
  */
 int server_open(struct server **out, const struct server_options *,
 	struct tandem *, uint64_t need, struct err *);

@@ -57,8 +57,10 @@ struct client {
 	/* at the last call of client_show_out, the request was not complete in
 	 * time */
 	bool late;
-	bool shut;         /* the connection was shut down */
-	uint64_t since_ns; /* time of the last change of `answered` */
+	bool shut; /* the connection was shut down */
+	/* time at which the connection began or at which `answered` was last
+	 * set */
+	uint64_t since_ns;
 	struct client *prev, *next;
 };
 
@@ -163,8 +165,8 @@ struct exchange {
 	/* NULL before a request is submitted to the engine */
 	struct answer *answer;
 	/* suspended: libmicrohttpd ignores the connection. streaming: the
-	 * response is a stream. silent_long: the stream must send a comment
-	 * line. */
+	 * response is a stream. silent_long: the stream has had no output for a
+	 * second and must send a comment line. */
 	bool suspended, streaming, silent_long;
 	/* waiting: the exchange is in the queue of an engine_entry. goes_on:
 	 * the exchange left this queue while the connection thread was sending
