@@ -1,11 +1,11 @@
 /*
- * Attention that computes only the visible scores, forward and backward, for
- * training on a CPU whose matrix unit multiplies bfloat16 (AMX). The matrix of
- * all scores is never stored: scores are computed in tiles of 32 queries by 32
- * keys, used and discarded. Tiles that the mask hides are skipped, and the
- * backward pass computes the scores again. This follows Dao et al.,
- * "FlashAttention-2" (2023), section 3, but stores the scores of 32 queries
- * with all their keys before the softmax, instead of updating a running
+ * Attention, forward and backward, that computes only the scores that the mask
+ * does not hide, for training on a CPU whose matrix unit multiplies bfloat16
+ * (AMX). The matrix of all scores is never stored: scores are computed in tiles
+ * of 32 queries by 32 keys, used and discarded. Tiles that the mask hides are
+ * skipped, and the backward pass computes the scores again. This follows Dao et
+ * al., "FlashAttention-2" (2023), section 3, but stores the scores of 32
+ * queries with all their keys before the softmax, instead of updating a running
  * maximum. fused.py builds this file and calls its functions.
  *
  * A row is one sequence of the batch. q and o are [rows][length][heads][width],
@@ -42,9 +42,9 @@ struct attention {
 	uint8_t *sight; /* [rows][blocks][blocks] enum sight */
 };
 
-/* A thread's copy of the keys and values of one row and KV head, in the formats
- * of pair_rows (_rows) and pair_columns (_columns), and the thread's
- * buffers. */
+/* Buffers of a thread. k_rows and v_rows have the keys and values of one row
+ * and KV head in the format of pair_rows; k_columns and v_columns have the same
+ * keys and values in the format of pair_columns. */
 struct packed {
 	bf16 *k_rows, *k_columns, *v_rows,
 		*v_columns; /* [blocks][SIDE * width] */
@@ -428,8 +428,8 @@ static void attend_block(const struct attention *a, struct packed *p, bf16 *o,
 	}
 }
 
-/* The queries of a tile (q) and the gradients of their outputs (d), as rows and
- * in the format of pair_rows (_rows). */
+/* q: the queries of a tile; d: the gradients of their outputs. q_rows and
+ * d_rows have the same values in the format of pair_rows. */
 struct back_block {
 	bf16 q[SIDE * MOST_WIDTH], q_rows[SIDE * MOST_WIDTH];
 	bf16 d[SIDE * MOST_WIDTH], d_rows[SIDE * MOST_WIDTH];
@@ -453,8 +453,8 @@ static void back_begin(struct back_block *x, const struct attention *a,
 		const bf16 *out = o + at + (from + i) * step;
 		__m512 sum = _mm512_setzero_ps();
 
-		/* so that all weights of positions after the end of the
-		 * sequence are 0 */
+		/* with this value, all weights of a position after the end of
+		 * the sequence are 0 */
 		x->lse[i] = 1e30f;
 		x->dot[i] = 0;
 		if (from + i >= a->length)
