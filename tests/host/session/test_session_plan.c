@@ -9,6 +9,7 @@
 #include "host/memory/kv_pool.h"
 #include "host/memory/weights.h"
 #include "host/model/model.h"
+#include "host/model/shapes.h"
 #include "host/session/session.h"
 #include "host/session/session_budget.h"
 #include "host/session/session_plan.h"
@@ -299,7 +300,7 @@ static void test_memory_left(void **state)
 static void test_memory_left_for_experts(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t one, rest;
+	uint64_t one, weights, rest;
 
 	model_close(f->model);
 	f->file.n_expert = 4;
@@ -309,15 +310,41 @@ static void test_memory_left_for_experts(void **state)
 	f->opts.dram_share = .5;
 	assert_int_equal(plan_of(f)->expert_slots, LAYERS * 4 / 2);
 	one = experts_slot_bytes(f->image.model, f->plan.layout, SIZE_MAX);
-	rest = (32 << 20) + f->plan.kv_bytes + f->plan.io_bytes +
-		output_bytes(f) +
+	weights = output_bytes(f) +
 		LAYERS * packed_layer_bytes(f->image.model->packed, 0);
+	rest = (32 << 20) + f->plan.kv_bytes + f->plan.io_bytes + weights;
 	check_left(f, rest + 40 * one, NULL);
 	check_left(f, rest + 40 * one - 1, "(40 of 80 experts");
 	check_left(f, rest + 40 * one - 1, "try --dram-budget 48%");
 	check_left(f, rest + 2 * one, "try --dram-budget 2%");
 	check_left(f, rest + 2 * one - 1, "not even two experts fit");
 	check_left(f, 0, "not even two experts fit");
+	/* a budget in bytes, for the weights alone */
+	f->opts.dram_bytes = weights + 30 * one + one / 2;
+	assert_int_equal(plan_of(f)->expert_slots, 30);
+	f->opts.dram_bytes = weights + 100 * one;
+	assert_int_equal(plan_of(f)->expert_slots, LAYERS * 4);
+	f->opts.dram_bytes = weights + 2 * one - 1;
+	refused(f, -EINVAL, "the weights other than experts, plus 2 experts");
+}
+
+/* The memory of the priced shape must fit in buffers and window, too. */
+static void test_priced_shape_is_too_large(void **state)
+{
+	struct fixture *f = *state;
+	struct shape shape = *shape_named("qwen2.5-1.5b");
+
+	f->opts.as = &shape;
+	f->opts.as_type = (struct shape_type){ DTYPE_Q8_0, DTYPE_Q8_0 };
+	f->opts.context = 100000;
+	plan_of(f);
+	f->opts.context = 200000;
+	refused(f, -EFBIG, "200000 tokens of qwen2.5-1.5b need ");
+	f->opts.context = 0;
+	f->opts.predict_top_k = 4;
+	plan_of(f);
+	shape.n_embd = 8192;
+	refused(f, -EFBIG, "need the output matrix of ");
 }
 
 /* If there is no memory for the output matrix, the matrix is streamed. If the
@@ -481,6 +508,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_what_stays),
 	TEST(test_memory_left),
 	TEST(test_memory_left_for_experts),
+	TEST(test_priced_shape_is_too_large),
 	TEST(test_output),
 	TEST(test_buffers),
 	TEST(test_blocks),
