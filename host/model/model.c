@@ -272,7 +272,7 @@ static int check_same(const struct model *m, const char *key,
 		key, (unsigned long long)v, of_target);
 }
 
-/* Use the target's embedding and output matrix. */
+/* Let an EAGLE head use the embedding and the output matrix of its target. */
 static int join_target(
 	struct model *m, const struct model *target, struct err *e)
 {

@@ -100,9 +100,9 @@ struct model {
 	/*
 	 * The flash image; NULL for a GGUF file. With a flash image, `data` is
 	 * NULL in the tensors of the image's layers, in an output matrix that
-	 * is packed, and in an embedding that stays on flash. The model owns
-	 * the image if it owns `gguf`; if `gguf` is NULL, another model owns
-	 * the image.
+	 * has an extent (range of the image) of its own, and in an embedding
+	 * that stays on flash. The model owns the image if it owns `gguf`; if
+	 * `gguf` is NULL, another model owns the image.
 	 */
 	struct packed *packed;
 	/* Number of layers, from the first layer on, that are in the flash

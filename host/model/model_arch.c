@@ -8,11 +8,11 @@
 #include <string.h>
 
 /*
- * RoPE rotates pairs of values. In files of llama and llada, the rows of Q and
- * K are permuted so that the two values of a pair are adjacent. llama.cpp's
- * converter permutes these rows in files of llama and of llada, although in
- * LLaDA's original weights the two values are half a head apart. EAGLE heads
- * are permuted too. The other architectures keep the original order.
+ * RoPE rotates pairs of values of a head. In original weights, the two values
+ * of a pair are half a head apart (rope_neox). In files of llama, llada and
+ * tandem-eagle they are adjacent: llama.cpp's converter permutes the rows of Q
+ * and K of llama and llada, and EAGLE heads are permuted in the same way. The
+ * rows of all other architectures keep the original order.
  *
  * Files of Mixtral have the architecture name llama, and their layers have
  * experts.
@@ -64,10 +64,11 @@ struct other {
 	const char *name, *why;
 };
 
-/* Values of general.type that mark a file as something else than a model. An
- * adapter has the architecture of its model. Files with heads for Tandem (such
- * as EAGLE heads) have the type `adapter`, too, but their architecture names
- * begin with "tandem-". */
+/* Values of general.type that mark a file as something else than a model. The
+ * architecture name in an adapter's file is that of the adapted model, so it
+ * does not identify an adapter. Files with heads for Tandem (such as EAGLE
+ * heads) have the type `adapter`, too; their architecture names begin with
+ * "tandem-", and they are accepted. */
 static const struct other kinds[] = {
 	{ "mmproj",
 		"a projector of images or sound, which are not supported; use "

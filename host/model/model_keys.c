@@ -383,8 +383,8 @@ static const struct neutral {
 static const char *const of_experts[] = { "expert_count", "expert_used_count",
 	"expert_feed_forward_length", "expert_weights_norm" };
 
-/* Known keys of the groups in guarded[]: keys that are read in this file, or
- * have no effect. */
+/* Known keys of the groups in guarded[]: keys that the functions of this source
+ * file read, and keys that have no effect. */
 static const char *const known[] = {
 	"attention.head_count",
 	"attention.head_count_kv",
@@ -546,7 +546,8 @@ int keys_read(struct model *m, struct err *e)
 	return 0;
 }
 
-/* Read the number by which positions are divided; 1 without scaling. */
+/* Read the factor of linear RoPE scaling, by which all frequencies are divided;
+ * 1 without scaling. */
 static int read_linear_scaling(
 	const struct model *m, double *factor, struct err *e)
 {

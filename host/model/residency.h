@@ -16,7 +16,8 @@
 #include <stdint.h>
 
 struct residency {
-	/* number of all layers; number of resident layers */
+	/* n_layer: number of all layers. resident: number of resident
+	 * layers. */
 	uint32_t n_layer, resident;
 	uint32_t runs; /* number of runs, at least 1 */
 };

@@ -32,13 +32,15 @@ struct shape {
 	 * scaling.
 	 */
 	float rope_factor;
-	bool tied; /* whether input and output share one matrix */
+	/* whether the token embedding is also the output matrix */
+	bool tied;
 	bool qkv_bias, qk_norm;
 	/* block length of block diffusion; 0 for other models */
 	uint32_t block_length;
 	enum shape_vocab vocab;
-	/* number of experts of a layer, each of width n_ff; number of experts
-	 * that each token uses; 0 for other models */
+	/* n_expert: number of experts of a layer, each of width n_ff. n_used:
+	 * number of experts that each token uses. Both are 0 for a model
+	 * without experts. */
 	uint32_t n_expert, n_used;
 	/* width of the shared expert; 0 for models without shared expert */
 	uint32_t n_shared;
@@ -49,8 +51,8 @@ extern const struct shape shapes[SHAPES];
 
 /* The names of `shapes`, in the same order; NULL-terminated. */
 extern const char *const shape_names[SHAPES + 1];
-/* Names of the shapes without experts, for which the cost model can compute
- * costs: the first names of shape_names. NULL-terminated. */
+/* Names of the shapes without experts: the first names of shape_names. The cost
+ * model can compute costs only for these shapes. NULL-terminated. */
 extern const char *const dense_shape_names[];
 
 /* The shape with this name. The name must exist. */

@@ -17,10 +17,10 @@ struct attention_map {
 
 /*
  * Return the first layer in which the cosine similarity of the two maps is less
- * than `least`, or the number of layers if no layer has such a similarity. Both
- * maps must have the same number of layers. A position that only one map has
- * counts as 0 in the other map. If all weights of a map are 0, its cosine
- * similarity with any map is 0.
+ * than `least`, or the number of layers if there is no such layer. Both maps
+ * must have the same number of layers. A position that only one map has gets
+ * the weight 0 in the other map. If all weights of a map in a layer are 0, the
+ * cosine similarity in that layer is 0.
  */
 uint32_t attention_drift(const struct attention_map *before,
 	const struct attention_map *now, double least);

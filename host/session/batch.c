@@ -151,7 +151,7 @@ static int take_rows(struct batch *b, const struct batch_limits *limits,
 	}
 	/* With VISIBILITY_WINDOW and VISIBILITY_BLOCK, a row is stored at its
 	 * own position, not after the end of its sequence. So the claim of a
-	 * sequence ends after the sequence's last row. */
+	 * sequence ends after the position of the sequence's last row. */
 	for (part = 0; part < b->n_parts && !tree; part++)
 		b->claim[part].to =
 			b->rows.row[b->part[part].last].position + 1;

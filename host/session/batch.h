@@ -1,8 +1,9 @@
 /*
  * The rows of a pass in the form in which they are sent to the device: for each
  * row its position, the cache slot for its keys and values, and its attention
- * mask (struct wire_graph_run has the layout). The three kinds of visibility
- * (the rules by which rows attend to positions, rows.h) are encoded as follows:
+ * mask (struct wire_graph_run describes the layout). The three kinds of
+ * visibility (the rules by which rows attend to positions, rows.h) are encoded
+ * as follows:
  *
  *   - VISIBILITY_TREE: the rows are stored after the end of their sequence, in
  *     the order of the batch. Each row attends to spans (ranges of adjacent

@@ -238,9 +238,9 @@ static bool in_set(uint32_t set, uint32_t block)
 	return set >> block & 1;
 }
 
-/* first[k] is the total time of the first k executions if the blocks of `set`
- * have their decode graphs. first[] is computed on demand and is valid up to
- * index `known`. */
+/* first[k] is the total time of the first k executions of a struct ahead if the
+ * blocks of `set` have their decode graphs. first[] is computed on demand and
+ * is valid up to index `known`. */
 struct taken {
 	uint32_t set, known;
 	uint64_t first[EXACT_BLOCKS + 1];

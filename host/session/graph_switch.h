@@ -9,9 +9,9 @@
  * prompt of C chunks on a model of N blocks takes C * N executions, one after
  * the other, chunk by chunk. Each block starts with its prefill graph. Its
  * decode graph is loaded once and then computes the block's remaining chunks,
- * in several calls per chunk. The loader runs one load at a time, in parallel
- * with executions of other blocks; a block cannot be executed while its graph
- * is loaded. The goal is to end all executions and loads as early as possible.
+ * in several calls per chunk. Graphs are loaded one at a time, in parallel with
+ * executions of other blocks; a block cannot be executed while its graph is
+ * loaded. The goal is to end all executions and loads as early as possible.
  *
  * A load begins between two executions or after the last execution, and never
  * before the previous load has ended. If loads are scheduled before an
@@ -20,8 +20,8 @@
  * These rules reproduce the paper's figure 8 for all three schemes of the
  * paper.
  *
- * All functions are pure functions of plans. Times can be in any unit in which
- * sums fit into 64 bits. The functions may be called on any thread.
+ * The functions have no state, and may be called on any thread. Times can be in
+ * any unit in which sums of times fit into 64 bits.
  */
 #ifndef HOST_SESSION_GRAPH_SWITCH_H
 #define HOST_SESSION_GRAPH_SWITCH_H

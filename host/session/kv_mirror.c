@@ -24,9 +24,10 @@ void kv_mirror_release(struct kv_mirror *m)
 	m->slots = 0;
 }
 
-/* Replace the mirror's memory by larger memory without any copies. The sizes
- * cannot overflow: the whole cache fits into a shared buffer, and the mirror is
- * less than twice as large as one sequence of the cache. */
+/* Replace the mirror's memory by larger memory, in which all positions count as
+ * never copied. The sizes cannot overflow: the whole cache fits into a shared
+ * buffer, and the mirror is less than twice as large as one sequence of the
+ * cache. */
 static int replace(struct kv_mirror *m, uint32_t length, struct err *e)
 {
 	uint32_t slots = m->slots ? m->slots : LEAST_SLOTS;

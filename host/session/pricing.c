@@ -274,9 +274,9 @@ void pricing_maintenance(const struct pricing *p, uint32_t block,
 	const struct model *m = p->model;
 	struct share s = pricing_share(p, block);
 
-	/* Scale the bytes to the shape `as`, except with two cache levels: a
-	 * cache-maintenance call then works on the whole cache and costs the
-	 * same for every shape. */
+	/* Scale the bytes to the shape `as`, except for an NPU with two cache
+	 * levels: there a cache-maintenance call works on the whole cache and
+	 * costs the same for every shape. */
 	if (p->by_cpu)
 		bytes = rings = 0;
 	else if (p->as && p->soc->cache_levels < 2)

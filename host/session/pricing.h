@@ -18,11 +18,12 @@
  *   - pricing_retype replaces the types of all matrices. So a model with 8-bit
  *     weights can be priced as a model with 4-bit weights.
  *   - The shape has its own number of resident layers (pricing_keep). For each
- *     other layer of the shape, one flash read is charged.
+ *     layer of the shape that is not resident, one flash read is charged.
  *   - In the device's window, weights, cache and activations take as many bytes
  *     as in a model of the shape (session_plan.h).
- *   - The cache lines that a request invalidates and cleans scale with the
- *     bytes of a row's states, keys and values in the block.
+ *   - The number of bytes that a request invalidates and cleans is multiplied
+ *     by s / m: the bytes of a row's hidden state, and of its keys and values
+ *     in the block's layers, in the shape (s) and in the real model (m).
  *
  * So a shape that equals the real model's shape costs exactly as much as the
  * real model. The functions have no side effects and do not depend on time. All
@@ -110,8 +111,8 @@ struct priced_run {
 	/* whether the block's weights are in the device's extended region
 	 * (addresses outside the device's window that only DMA can read) */
 	bool extended;
-	/* number of the block's layers whose cost pricing_layers has already
-	 * charged */
+	/* number of layers, at the start of the block's pricing_share, that
+	 * pricing_run leaves out: pricing_layers gave their cost earlier */
 	uint32_t priced;
 };
 void pricing_run(

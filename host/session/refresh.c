@@ -29,8 +29,8 @@ struct refresh {
 	struct batch batch; /* scratch memory for checking rows */
 	struct refresh_stats stats;
 
-	/* State of the last refresh, and its input. The refresh thread reads
-	 * the input while it computes. */
+	/* State and input of the last refresh. The refresh thread reads the
+	 * input while it computes. */
 	enum state state;
 	uint32_t sequence;
 	struct host_rows rows;
@@ -219,7 +219,7 @@ static int check_rows(struct refresh *r, const struct rows *rows, struct err *e)
 }
 
 /* Copy the rows, which have already been checked, into the arrays that the
- * thread reads. */
+ * refresh thread reads. */
 static int take_rows(struct refresh *r, const struct rows *rows, struct err *e)
 {
 	const struct model *m = r->s->model;
@@ -345,9 +345,9 @@ bool refresh_finish(struct refresh *r, bool wait)
 	wait |= !r->best_effort;
 	if (r->state != UNDER_WAY)
 		return r->state == FINISHED;
-	/* With a simulated phone, the phone's clock decides whether the results
-	 * are ready. If they are, wait for this machine's computation, which
-	 * may be slower. */
+	/* With a simulated phone, the results are ready when the phone would
+	 * have computed them. Then wait until the refresh thread has really
+	 * computed them, because this machine may be slower than the phone. */
 	if (r->s->opts.soc) {
 		if (wait)
 			phone_catch_up(t);

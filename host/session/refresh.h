@@ -9,8 +9,8 @@
  *
  *   refresh_start    between passes: takes a snapshot of the cache
  *   session_forward  any number of passes, which may overwrite any position
- *   refresh_finish   whether the results are ready
- *   refresh_logits   logits of the recomputed positions
+ *   refresh_finish   returns whether the results are ready
+ *   refresh_logits   computes logits of the recomputed positions
  *   refresh_merge    between passes: writes the new keys and values to the
  *                    cache
  *

@@ -37,8 +37,9 @@ enum kv_half { KV_KEYS, KV_VALUES };
 
 /*
  * Create an empty table of up to `most` open sequences. If `most` is more than
- * 1, the number of slots must be a multiple of KV_RUN, because a shorter run
- * could otherwise end up in the middle of a sequence.
+ * 1, the number of slots must be a multiple of KV_RUN: otherwise the last run
+ * of the cache would have fewer than KV_RUN slots, and could be used in the
+ * middle of a sequence.
  */
 int sequences_open(struct sequences **out, const struct kv_memory *,
 	uint32_t most, struct err *);

@@ -260,18 +260,20 @@ void session_add_work_of(
 	struct session *, enum trace_name, const struct price *);
 
 /*
- * Charge work of the host whose cost is computed from a count
- * (tensor/soc/price_host.h). draw: sample a token from one row of logits. sum:
- * add the values of one row. tops: find the k largest values of each of `rows`
- * rows. A row has one logit for each token in the vocabulary of the priced
- * model. steps: walk through trees and lists.
+ * Charge work of the host to the simulated phone time
+ * (tensor/soc/price_host.h). session_add_draw: sample a token from one row of
+ * logits. session_add_sum: compute the sum of one row of logits.
+ * session_add_tops: find the k largest logits of each of `rows` rows. A row has
+ * one logit for each token in the vocabulary of the priced model.
+ * session_add_steps: make `steps` steps in trees and lists, from one element to
+ * the next.
  */
 void session_add_draw(struct session *, bool greedy);
 void session_add_sum(struct session *);
 void session_add_tops(struct session *, uint32_t rows, uint32_t k);
 void session_add_steps(struct session *, uint64_t steps);
 
-/* Charge a drafter's searches in its tables. */
+/* Charge the search for draft tokens in stored sequences of tokens. */
 void session_add_search(struct session *, const struct search_work *);
 
 /* Width (n_embd) of the model that the cost model prices: the width of opts.as

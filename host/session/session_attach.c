@@ -297,7 +297,8 @@ int session_attach_weights(struct session *s, struct err *e)
 		ret = load_output_graphs(s, e);
 	if (!ret)
 		ret = npu_drain(s->npu, 0, NULL, NULL, e);
-	/* No pass is running now, so remove the handler of completions. */
+	/* A pass sets the handler of completions when it begins. Remove the
+	 * handler that an interrupted pass may have left. */
 	if (!ret)
 		npu_watch(s->npu, NULL, NULL);
 	if (!ret && s->opts.soc && s->owns_npu)

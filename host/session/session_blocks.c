@@ -115,8 +115,8 @@ unsigned session_sync_refs(
 	return n;
 }
 
-/* Maximum number of ranges that one request invalidates, small enough that the
- * device can invalidate while the host computes the next ranges. */
+/* Maximum number of ranges of the cache that the CPU writes before a request
+ * lets the device invalidate them. */
 #define REPORT_RANGES 32
 _Static_assert(REPORT_RANGES <= BUFFER_RANGES,
 	"no ranges are joined before they are reported");

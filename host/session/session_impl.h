@@ -76,8 +76,8 @@ struct inflight {
 	uint64_t asked_ps;
 	uint64_t sent_ps;
 	uint64_t took_ps, end_ps;
-	/* bytes of the rings that the device cleans or invalidates for this
-	 * request */
+	/* bytes of the request and completion rings that the device cleans or
+	 * invalidates for this request */
 	uint64_t ring_bytes;
 };
 
@@ -154,8 +154,8 @@ struct session {
 	/* If not NULL, use this price for the awaited request instead of the
 	 * price that the device reports. */
 	const struct price *instead;
-	/* bytes of the rings that the device cleans or invalidates for the
-	 * awaited request */
+	/* bytes of the request and completion rings that the device cleans or
+	 * invalidates for the awaited request */
 	uint64_t instead_rings;
 	/* the session's own trace, or the trace of the session opts.beside;
 	 * NULL if there is no trace */
@@ -177,8 +177,9 @@ struct session {
 	struct switching *switching; /* NULL without --graph-switch */
 	struct flash_fault *fault;
 	struct pinned stage[STREAM_SLOTS];
-	/* Used with opts.predict_top_k. output: weights of the output graphs.
-	 * output_graph: description of these graphs. */
+	/* Used with opts.predict_top_k. output: weights of the output graphs,
+	 * which predict the likeliest next tokens. output_graph: description
+	 * of the output graphs. */
 	struct pinned output;
 	struct wire_output output_graph;
 	/* [plan.max_rows][opts.predict_top_k] predictions of the device, copied
@@ -246,8 +247,9 @@ static inline struct buffer *unit_buffer(
 	return u->last ? s->block[u->block].buffer : u->buffer;
 }
 
-/* Id of a block's graph of size `kind`. block == n_blocks gives the output
- * graphs, whose ids follow the ids of the last block's graphs. */
+/* Id of a block's graph with plan.graph_rows[kind] rows. block == n_blocks
+ * gives the output graphs, whose ids follow the ids of the last block's
+ * graphs. */
 static inline uint32_t graph_id(
 	const struct session *s, uint32_t block, uint32_t kind)
 {

@@ -90,7 +90,7 @@ struct session_opts {
 	enum layout layout;
 	enum coherence coherence;
 	/* rules of cache maintenance (enum coherence_contract); 0: the rules of
-	 * `soc` */
+	 * `soc` or, if `soc` is NULL, those of one cache level */
 	uint32_t contract;
 	/* whether the device accesses the request and completion rings through
 	 * its cache: 1 yes, 0 no */
@@ -105,8 +105,9 @@ struct session_opts {
 	 * options with these names. */
 	uint64_t va_extended;
 	uint32_t va_defer, va_map_us;
-	/* limit the device's address space to its size after the start plus 256
-	 * MiB (VA_HARD_SLACK) */
+	/* whether to limit the size of the device process's address space to
+	 * its size after the start of the process plus 256 MiB
+	 * (VA_HARD_SLACK) */
 	bool va_hard;
 	/* placement of the weights in the device's window */
 	enum placement_policy placement;
@@ -126,7 +127,8 @@ struct session_opts {
 	const char *device;
 	const char *program; /* device program to start; NULL: search for it */
 	bool quiet;          /* discard the device's standard error */
-	/* operations of a device that is not a process; NULL: use a process */
+	/* operations of a device that is not a process, such as the fake device
+	 * of a test; NULL: the device is a process */
 	const struct npu_ops *npu;
 	/*
 	 * Another session, with another model, whose device and phone this

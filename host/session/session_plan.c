@@ -643,9 +643,8 @@ bool session_plan_window(const struct model *m, const struct session_opts *opts,
 
 	if (beside) {
 		other = *beside->opts;
-		/* Compute the room of the other session as if its weights were
-		 * always mapped. With any other placement, the plan would give
-		 * these weights the whole remaining window. */
+		/* All weights of the other session stay mapped. room_in counts
+		 * all weights only with PLACEMENT_FIXED. */
 		other.placement = PLACEMENT_FIXED;
 	}
 	/* In a larger device window a longer cache and larger blocks are

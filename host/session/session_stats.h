@@ -56,7 +56,8 @@ struct graph_event {
  * `report` defines the member of the JSON output, in the order of this table: a
  * number with the counter's name (WHOLE); a number of seconds, named `name_s`
  * for the counter `name_ns` (SECONDS); or an object with all members of a
- * row_counts (ROWS). APART means that the counter is written elsewhere.
+ * row_counts (ROWS). APART means that other code writes the counter to the
+ * JSON output, if any code does.
  */
 /* clang-format off */
 #define SESSION_STATS(X)                                                      \

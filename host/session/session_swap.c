@@ -103,9 +103,9 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 		op[i].run = unit_time(s, u);
 		op[i].copy = s->opts.soc ? copy_price(s, u).total_ps : u->bytes;
 	}
-	/* Copies continue while streamed blocks and blocks in the extended
-	 * region run. So add the time of these runs to the time of the
-	 * preceding unit. */
+	/* Copies continue while streamed blocks and units in the extended
+	 * region run. So add the time of each such run to the time of the last
+	 * planned unit that runs before it. */
 	for (uint32_t i = 0; i < s->n_blocks; i++) {
 		uint32_t b = s->order[i];
 
@@ -313,9 +313,10 @@ void session_close_swap(struct session *s)
 /* ---- passes -------------------------------------------------------------- */
 
 /*
- * Take the slot that holds a temporary unit's weights, and wait until the copy
- * into the slot is complete. Only the time during which the device is idle
- * counts as a stall. The request then holds the slot, even if the wait fails.
+ * Let the request *f hold the slot for a temporary unit's weights, and wait
+ * until the copy of the weights into the slot is complete. The request holds
+ * the slot even if this wait fails. Only the time during which the device is
+ * idle counts as a stall.
  */
 static int take_slot(
 	struct session *s, uint32_t unit, struct inflight *f, struct err *e)
