@@ -1,9 +1,10 @@
 /*
  * Step-level beam search (Snell et al. 2024, in the variant of the project
  * search-and-learn; see beams.h). The N beams (samples, -N) form one tree.
- * After every step the best N / M beams are kept, and each of them is continued
- * by M beams (--beam-width). A beam whose text has ended is finished and leaves
- * the tree; forks of the kept beams fill the tree up to N beams again.
+ * After every step (a piece of the text, --step-end) the best N / M beams are
+ * kept, and each of them is continued by M beams (--beam-width). A beam whose
+ * text has ended is finished and leaves the tree; forks of the kept beams fill
+ * the tree up to N beams again.
  */
 #include "host/method/beams.h"
 #include "host/method/choosing.h"

@@ -340,8 +340,8 @@ int beams_next(struct samples *p, struct err *e)
 	return MANY_DONE;
 }
 
-/* Choose the best finished beam. If no beam is finished, choose a beam that has
- * ended or, if no beam has ended, a running beam. */
+/* Choose the best finished beam. If no beam is finished, choose the best of the
+ * beams whose texts have ended or, if there are none, the best running beam. */
 void beams_stop(struct samples *p)
 {
 	struct beams *b = samples_own(p);

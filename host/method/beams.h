@@ -1,6 +1,7 @@
 /*
- * Beam search over steps: several samples (the beams) are generated step by
- * step, side by side. After each step a reward model scores the partial texts.
+ * Beam search over steps (consecutive pieces of a text; --step-end sets where
+ * they end): several samples (the beams) are generated step by step, side by
+ * side. After each step a reward model scores the partial texts.
  * The best beams are kept, and each of them is continued by several beams; the
  * other beams are cut (stopped). This file has the common part of step-level
  * beam search and diverse verifier tree search (Snell et al., "Scaling LLM
@@ -14,9 +15,10 @@
  * the tree up to its size again: beam j of the new round is child number j / K
  * of kept beam j mod K. Child 0 is the kept beam itself. The random stream of a
  * fork depends on the round, on the index of the fork's parent among the beams
- * of the round, and on the number of the child. If a tree has k <= K beams
- * left, all of them are kept, and k takes the place of K. Beams with equal
- * texts are not merged. If beams have equal values, the first of them is kept.
+ * of the round, and on the child number of the fork. If only k <= K beams of a
+ * tree can continue, all of them are kept, and k takes the place of K. Beams
+ * with equal texts are not merged. If beams have equal values, the first of
+ * them is kept.
  * After --beam-rounds rounds the beams run to their ends. The result is the
  * finished beam with the best value; if several beams have this value, the beam
  * that finished first.

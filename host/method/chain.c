@@ -13,7 +13,9 @@
 #include "host/scheduler/tree_options.h"
 #include "ipc/wire.h"
 
-#define LENGTH 8 /* gamma, unless the drafter limits the length of chains */
+/* default of gamma; with a drafter that limits the length of chains, the
+ * default is that limit */
+#define LENGTH 8
 
 struct chain_options {
 	uint32_t length;

@@ -1,6 +1,8 @@
 /*
  * With --stop-decided, samples that can no longer change the choice are cut
  * (stopped before their ends). The option does not change which text is chosen.
+ * Which samples are cut depends on how the method chooses a sample, by votes or
+ * by values:
  *
  *   votes   The answer with the most votes wins; of answers with equal votes,
  *           the first. The winner is decided when no other answer could win

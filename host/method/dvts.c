@@ -1,9 +1,10 @@
 /*
  * Diverse verifier tree search (Beeching et al. 2024, the variant of the
  * project search-and-learn; see beams.h). The N beams (samples, -N) form N / M
- * independent trees of M beams (--beam-width). After every step the best beam
- * of each tree is kept and continued by M beams. If the best beam of a tree has
- * ended, the tree is finished, and all its other beams are discarded.
+ * independent trees of M beams (--beam-width). After every step (a piece of the
+ * text, --step-end) the best beam of each tree is kept and continued by M
+ * beams. If the best beam of a tree has ended, the tree is finished, and all
+ * its other beams are discarded.
  */
 #include "host/method/beams.h"
 #include "host/method/choosing.h"

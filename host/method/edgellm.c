@@ -31,9 +31,9 @@ struct ahead {
  * Draft one more token after the tip, while the target computes. The first call
  * of a pass finds the tip: the likeliest leaf after which drafting can
  * continue. If nothing was drafted, the tree has only its root, and there is no
- * tip. The tip cannot be found in the function `grown` of struct method,
- * because nodes that get no rows in a shared pass are removed from the tree
- * after that function.
+ * tip. The tip cannot be found in the function `grown` of struct method: after
+ * that function, nodes are still removed from the tree if a pass that several
+ * requests share has no rows for them.
  */
 static int edgellm_meanwhile(struct cycle *c, struct err *e)
 {

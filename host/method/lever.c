@@ -21,10 +21,11 @@
  * together would gain more than the step costs (host/tree/build.h). If no chain
  * of drafted tokens is expected to save time, nothing is drafted.
  *
- * Verification (4.3): in the middle of the target an exit predictor scores the
- * drafted children of each node. Rows are dropped if that raises the expected
- * number of tokens per second (host/tree/prune.h). Logits are computed only
- * when needed, for the rows of the accepted path (4.4).
+ * Verification (4.3): in the middle of the target's layers, an exit predictor
+ * (it predicts tokens from the hidden states at this point) scores the drafted
+ * children of each node. Rows are dropped if that raises the expected number of
+ * tokens per second (host/tree/prune.h). Logits are computed only when needed,
+ * for the rows of the accepted path (4.4).
  */
 #include "host/method/lever.h"
 

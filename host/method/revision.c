@@ -59,11 +59,12 @@ struct revision {
 	/* whether the refresh recomputes only the probe token (policy drift) */
 	bool probing;
 	/* The members from `probe` to `drifted` are for the policy drift. The
-	 * probe token is the token that received the largest attention. */
+	 * probe token is the token to which the last recomputed row paid the
+	 * most attention. */
 	/* position of the probe token; 0 before the first probe */
 	uint32_t probe;
 	float *attention;
-	/* attention of the probe token at an earlier refresh; the weights are
+	/* attention weights of the probe token's row at an earlier refresh;
 	 * stored in attention[] */
 	struct attention_map before;
 	uint32_t from_layer;
@@ -229,13 +230,13 @@ static void look_for_drift(struct revision *r, uint32_t first)
 	}
 	r->drifted = false;
 	r->probe = attention_most(&now, now.layers - 1);
-	/* The probe token must be one of the recomputed tokens: if the largest
-	 * attention is to another token, take the last recomputed token. */
+	/* The probe token must be one of the recomputed tokens. If the most
+	 * attended token is not one of them, take the last recomputed token. */
 	while (row < r->n - 1 &&
 		(r->probe < first || r->row[row].position != r->probe))
 		row++;
 	r->probe = r->row[row].position;
-	/* Store the attention of the probe token. */
+	/* Store the attention weights of the probe token's row. */
 	r->before = refresh_attention(r->refresh, row);
 	memcpy(r->attention, r->before.weight,
 		(size_t)r->before.layers * r->before.length *

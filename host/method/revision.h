@@ -9,10 +9,11 @@
  *   none   The host recomputes no position.
  *   host   During each pass the host recomputes all provisional positions, or
  *          only those with the least confidence (--refresh-tokens).
- *   drift  During a pass the host recomputes only the probe: the token that
- *          received the largest attention. When the probe's attention has
- *          changed, the host recomputes all provisional positions during the
- *          next pass, from the first layer on in which the attention changed
+ *   drift  During a pass the host recomputes only the probe: the token to which
+ *          the last recomputed row paid the most attention. When the attention
+ *          weights of the probe's own row have changed, the host recomputes all
+ *          provisional positions during the next pass, and replaces their keys
+ *          and values from the first layer on in which the weights changed
  *          (Elastic-Cache, 2025).
  *
  * All calls come from one thread. Pointers passed in belong to the caller.

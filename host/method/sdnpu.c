@@ -11,8 +11,8 @@
  * Where each row costs time, as on a CPU, a row is useful only if it saves more
  * time than it costs. Therefore nodes are added by the ratio of gain to cost,
  * as in the method lever, with costs measured at run time. On an NPU, where
- * additional rows are nearly free, this rule fills all rows. If the automaton
- * finds nothing, nothing is drafted.
+ * additional rows are nearly free, this rule fills all rows. If no drafter
+ * finds candidates, nothing is drafted.
  */
 #include "base/strbuf.h"
 #include "host/method/methods.h"

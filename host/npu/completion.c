@@ -63,7 +63,7 @@ static int check_counters(
 		(unsigned long long)c->busy_ns, (unsigned long long)age);
 }
 
-/* Check the arguments of a successful completion. */
+/* Check the arguments (arg[]) of a completion that reports success. */
 static int check_arguments(const struct wire_done *done, struct err *e)
 {
 	const uint32_t *arg = done->arg;

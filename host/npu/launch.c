@@ -58,10 +58,10 @@ const char *launch_find(char path[PATH_MAX])
  * Results go to the host's standard output. If the device inherited this output
  * and the output is a pipe, the reader of the pipe would wait until the device
  * ends as well. So the device inherits neither standard output nor any other
- * descriptor of the host program. The device's own standard output shows only
- * whether the host's standard output and standard error are the same file. If
- * they are, the device's standard output is the same file as its standard
- * error; otherwise it is /dev/null.
+ * descriptor of the host program, except standard error. The device's own
+ * standard output only tells the device whether the host's standard output and
+ * standard error are the same file. If they are, the device's standard output
+ * is the same file as its standard error; otherwise it is /dev/null.
  */
 static int child_files(posix_spawn_file_actions_t *fa, int link_fd, bool quiet)
 {

@@ -266,8 +266,9 @@ static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 static void remember_failure(
 	struct npu *n, uint32_t seq, const struct wire_done *done)
 {
-	/* The status comes from the device: map it to a code that cannot be
-	 * mistaken for one of the host's own error codes. */
+	/* The status comes from the device, and could be a code to which
+	 * callers react, such as -ENOSPC. So replace every status other than
+	 * -ENOMEM by -EIO. */
 	int code = done->status == -ENOMEM ? ENOMEM : EIO;
 
 	if (!done->status || n->failed.code)

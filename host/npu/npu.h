@@ -144,9 +144,9 @@ int npu_share(struct npu *, const struct buffer *, uint32_t *id, struct err *);
 /*
  * Map a shared buffer in the device's window. *addr receives the buffer's
  * address in the window, which is page-aligned and belongs to this mapping
- * alone. Returns 0, or another negative errno. If the window has no room,
- * returns -ENOSPC with a message that gives the free bytes and the size of the
- * largest hole.
+ * alone. Returns 0; -ENOSPC if the window has no room, with a message that
+ * gives the free bytes and the size of the largest hole; or another negative
+ * errno.
  */
 int npu_map(struct npu *, uint32_t id, uint32_t *addr, struct err *);
 /*

@@ -25,8 +25,8 @@ struct shared {
 	 * reads */
 	bool extended;
 	uint64_t at; /* offset in the extended region */
-	/* Whether the trace has begun an event for the mapping, on this lane
-	 * (row) of the trace. */
+	/* traced: whether the trace has an open slice for the mapping. lane:
+	 * the lane (row of the trace) of this slice. */
 	bool traced;
 	uint32_t lane;
 };
@@ -70,13 +70,17 @@ struct npu {
 /* ---- npu_trace.c: the host's events in opts.trace ------------------------ */
 
 /*
- * Record in the trace that (in the order of the functions)
- *   - a request was sent, in a call that started at from_ns;
- *   - a request was answered (the request must still be in the log);
- *   - the host has waited since from_ns;
- *   - the device was lost, with the requests that it had not answered;
- *   - a buffer was mapped, or unmapped;
- *   - the device was closed, and its window with it.
+ * These functions record in the trace:
+ *
+ *   npu_trace_sent      a request was sent, in a call that started at from_ns
+ *   npu_trace_done      a request was answered; the request must still be in
+ *                       the log
+ *   npu_trace_waited    the host has waited since from_ns
+ *   npu_trace_lost      the device was lost; also ends the slices of the
+ *                       requests that the device has not answered
+ *   npu_trace_mapped    a buffer was mapped
+ *   npu_trace_unmapped  a buffer was unmapped
+ *   npu_trace_closed    the device was closed, which ends its mappings
  *
  * All functions but npu_trace_waited do nothing if there is no trace.
  */

@@ -94,8 +94,9 @@ static int no_room(const struct npu *n, const struct shared *s,
 		arg[WIRE_MAP_SLOTS_USED], arg[WIRE_MAP_SLOTS], beside, try);
 }
 
-/* All later accesses to the buffer use the address that the device returned, so
- * no other mapping may overlap the buffer's addresses. */
+/* Check the address that the device returned for a mapped buffer. All later
+ * accesses to the buffer use this address, so no other mapping may overlap the
+ * buffer's addresses. */
 static int check_addr(const struct npu *n, const struct shared *s,
 	uint32_t addr, struct err *e)
 {

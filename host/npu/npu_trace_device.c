@@ -4,7 +4,8 @@
  * so inner slices arrive before the slice that contains them. The events of the
  * thread that runs requests are therefore collected until the outermost slice
  * has arrived, and then emitted in the order of time. The device is not
- * trusted: times that are out of order are moved.
+ * trusted: a time that is out of order is replaced by the nearest time that is
+ * in order.
  */
 #include "host/npu/npu_impl.h"
 
@@ -184,8 +185,8 @@ static void take(struct npu *n, const struct wire_trace_event *w)
 		return;
 	}
 
-	/* DMA read the operator's data in place, without a copy: show the DMA
-	 * as an event that takes as long as the operator. */
+	/* If DMA read the operator's data in place, without a copy, show the
+	 * DMA as an event that takes as long as the operator. */
 	if (w->kind == WIRE_TRACE_OPERATOR && w->arg[1] && !w->arg[2]) {
 		dma.kind = WIRE_TRACE_DMA;
 		dma.lane = WIRE_TRACE_DMA_ENGINE;

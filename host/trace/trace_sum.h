@@ -73,7 +73,7 @@ struct trace_phone {
 	 * answer */                                                          \
 	X(uint64_t, round_trips) X(uint64_t, unanswered)                      \
 	X(uint64_t, lost) X(uint64_t, restarts)                               \
-	/* time from publishing requests to their completion, in total */      \
+	/* total time from sending each request to its completion */           \
 	X(uint64_t, round_trip_ns)                                            \
 	TRACE_DONE(X)                                                         \
 	/* bubbles: times when no request was in flight or, if the device
