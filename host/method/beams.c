@@ -183,7 +183,8 @@ static uint32_t keep_best(struct beams *b, struct samples *p,
 	return kept;
 }
 
-/* The random stream of child number `child` of a beam. */
+/* Return the number of the stream of random numbers for child number `child` of
+ * the beam `from`. */
 static uint64_t stream_of(const struct beams *b, const struct samples *p,
 	const struct sample *from, uint32_t child)
 {
@@ -216,8 +217,8 @@ static int proceed(struct beams *b, struct samples *p, struct sample *from,
 
 /* ---- beginning the next step early (--beam-ahead) ------------------------ */
 
-/* The score of the beam's second-to-last step; the last step is not scored
- * yet. */
+/* The score of the beam's second-to-last step, because the last step is not
+ * scored yet; 0 if there are fewer than two steps. */
 static float score_so_far(const struct sample *s)
 {
 	return s->n_steps > 1 ? s->score[s->n_steps - 2] : 0;

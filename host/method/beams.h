@@ -58,7 +58,8 @@ struct beam_options {
 extern const struct opt_table beam_table;
 
 struct beams_plan {
-	uint32_t tree; /* number of beams of a tree; divides -N */
+	/* number of beams of a tree; -N is a multiple of this number */
+	uint32_t tree;
 	/* number of beams of a tree that are kept after each round (K) */
 	uint32_t keep;
 	/*

@@ -53,8 +53,8 @@ struct text {
 	/* whether the current block is filled; the next pass then computes the
 	 * keys and values of its tokens */
 	bool filled;
-	/* whether the current pass computes a filled block; its keys and values
-	 * are cached after the pass */
+	/* whether the current pass computes a filled block, whose keys and
+	 * values are cached after the pass */
 	bool caches;
 };
 

@@ -57,8 +57,8 @@ struct choosing {
 	/* whether all samples have been scored, or need no scores because the
 	 * method has no reward model */
 	bool scored;
-	/* whether running samples have new scores, so that samples that can no
-	 * longer be chosen must be cut */
+	/* whether samples were just scored while other samples still run: then
+	 * the samples that can no longer be chosen are cut */
 	bool may_cut;
 };
 

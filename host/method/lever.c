@@ -42,9 +42,9 @@
 #include <string.h>
 
 /*
- * Estimates as measured in the paper, used until pruning has been tried: the
- * share of the accepted tokens that pruning loses, and the share of the rows
- * that pruning keeps.
+ * Estimates as measured in the paper, used until pruning has been tried.
+ * PRUNING_LOSS: share of the accepted tokens that pruning loses. PRUNING_KEEPS:
+ * share of the rows that pruning keeps.
  */
 #define PRUNING_LOSS  0.05
 #define PRUNING_KEEPS 0.48
@@ -57,7 +57,8 @@
 #define DRAFT_WEIGHT 0.5
 #define EXIT_WEIGHT  0.5
 
-/* Numbers of cycles in the first and in the longest period without drafting. */
+/* Number of cycles in a period without drafting. REST_FIRST: in the first
+ * period. REST_MOST: in the longest period. */
 #define REST_FIRST 2
 #define REST_MOST  32
 

@@ -62,10 +62,10 @@ void lever_update_costs(struct cycle *c)
 }
 
 /*
- * Update each term from the last cycle. From the first cycle of a request,
- * update only the terms `token` (w in pass_cost.h) and `exit`. The other terms
- * cannot be measured in the first cycle: no pass of the request precedes this
- * cycle, and the drafter began its tree while reading the prompt.
+ * Update the terms of the cost model from the last cycle. From the first cycle
+ * of a request, update only the terms `token` (w in pass_cost.h) and `exit`.
+ * The other terms cannot be measured in the first cycle: no pass of the request
+ * precedes this cycle, and the drafter began its tree while reading the prompt.
  */
 void lever_observe_costs(const struct cycle *c)
 {

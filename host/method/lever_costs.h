@@ -3,8 +3,8 @@
  * On a simulated phone the terms are computed from the phone's profile. Without
  * a simulated phone the terms are measured: in the cycles (draft and
  * verification) of requests and, before the first request, in the cycles of a
- * probe. The env->method of a cycle must be the method lever, whose env->state
- * holds the costs. All calls come from one thread.
+ * probe. The env->method of a cycle must be the method lever; the costs are in
+ * env->state. All calls come from one thread.
  */
 #ifndef HOST_METHOD_LEVER_COSTS_H
 #define HOST_METHOD_LEVER_COSTS_H

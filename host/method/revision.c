@@ -49,9 +49,9 @@ struct revision {
 	bool by_block;
 	bool running;
 	/*
-	 * The running refresh (recomputation on the host): its n rows, the
-	 * n_guesses positions that get new guesses, and for each of these
-	 * positions the index of the row that predicts it.
+	 * The running refresh (recomputation on the host). row: its n rows.
+	 * guessed: the n_guesses positions that get new guesses. predicted_by:
+	 * for each of these positions, the index of the row that predicts it.
 	 */
 	struct row row[WIRE_MAX_ROWS];
 	uint32_t n;

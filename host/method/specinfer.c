@@ -1,8 +1,8 @@
 /*
  * SpecInfer (Miao et al., ASPLOS 2024): a token tree of a fixed shape <k1, ...,
  * km>, in which each node of depth i - 1 has ki children. With the widths
- * below, the tree branches only at depth 3. The target verifies all paths in
- * one pass.
+ * below, only the node of depth 2 has more than one child. The target verifies
+ * all paths in one pass.
  */
 #include "base/checked.h"
 #include "host/method/methods.h"

@@ -83,8 +83,9 @@ static int child_files(posix_spawn_file_actions_t *fa, int link_fd, bool quiet)
 	return posix_spawn_file_actions_addclosefrom_np(fa, CHILD_FD + 1);
 }
 
-/* Make the child start with default signal handling and no blocked signals,
- * because the host may have inherited ignored or blocked signals. */
+/* Make the child start in a process group of its own, with default signal
+ * handling and no blocked signals, because the host may have inherited ignored
+ * or blocked signals. */
 static int child_attributes(posix_spawnattr_t *attr)
 {
 	sigset_t all, none;

@@ -46,7 +46,8 @@ struct npu_opts {
 	const char *socket;
 	/* options for a device that the handle starts */
 	struct launch_opts launch;
-	/* hello message; channel_connect fills in the remaining members */
+	/* hello message; channel_connect fills in op, magic, version and
+	 * host_pid */
 	struct wire_hello hello;
 	/* time without progress after which the device counts as lost
 	 * (ipc/channel.h) */
@@ -123,7 +124,7 @@ const struct wire_welcome *npu_welcome(const struct npu *);
 /*
  * Give the device the cost model of a simulated phone: from then on each
  * completion has the price (time and energy) of its request on that phone.
- * Returns 0, or -EIO if the device refuses the model, or another negative
+ * Returns 0, or -EIO if the device refuses the cost model, or another negative
  * errno.
  */
 int npu_price_for(struct npu *, const struct soc *, struct err *);
@@ -221,12 +222,14 @@ int npu_wait(struct npu *, uint32_t seq, struct err *);
 	X(uint64_t, sleeps)         /* number of sleeps of the host */        \
 	X(uint64_t, restarts)       /* number of replaced lost devices */     \
 	X(uint64_t, restart_ns)     /* time to set up the replacements */    \
-	/* Bytes of keys and values that attention read, and bytes that       \
-	 * attention would have read if rows did not share reads. */          \
+	/* kv_read_bytes: bytes of keys and values that attention read.
+	 * kv_apart_bytes: bytes that attention would have read if rows did not
+	 * share reads. */                                                    \
 	X(uint64_t, kv_read_bytes)                                            \
 	X(uint64_t, kv_apart_bytes)                                           \
-	/* Bytes that DMA read from the extended region; bytes and            \
-	 * number of the buffers in this region. */                           \
+	/* extended_read: bytes that DMA read from the extended region.
+	 * extended_bytes, extended_buffers: bytes and number of the buffers in
+	 * this region. */                                                    \
 	X(uint64_t, extended_read)                                            \
 	X(uint64_t, extended_bytes)                                           \
 	X(uint64_t, extended_buffers)

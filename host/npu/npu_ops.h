@@ -42,8 +42,8 @@ struct npu_ops {
 		const void *msg, size_t len, uint32_t *seq, struct err *);
 	/*
 	 * Receive the next completion, which is valid until the next call.
-	 * timeout_ms is as in channel_recv. Returns -EAGAIN if no completion
-	 * arrived in time.
+	 * timeout_ms is the longest wait; 0 does not wait and -1 waits without
+	 * limit. Returns -EAGAIN if no completion arrived in time.
 	 */
 	int (*recv)(
 		void *device, struct packet *, int timeout_ms, struct err *);
@@ -58,9 +58,9 @@ struct npu_ops {
 	 */
 	struct wire_brackets *(*brackets)(const void *device);
 	/*
-	 * Shared memory for the device's trace events, valid until close, and
-	 * the size of this memory in bytes. The member or its result is NULL if
-	 * the device sends no events.
+	 * Shared memory for the device's trace events, valid until close;
+	 * *bytes receives its size. The member or its result is NULL if the
+	 * device sends no events.
 	 */
 	struct wire_trace *(*trace)(const void *device, size_t *bytes);
 	/* Number of times that the host slept while it waited. */

@@ -17,8 +17,8 @@
  * before the previous load has ended. If loads are scheduled before an
  * execution, the execution starts only after the last of these loads has begun.
  * An execution of a block that is being loaded waits until the load has ended.
- * These rules reproduce the paper's figure 8 for all three schemes of the
- * paper.
+ * With these rules the schemes SWITCH_SYNC, SWITCH_ASYNC and SWITCH_GREEDY take
+ * the times of the three schemes in the paper's figure 8.
  *
  * The functions have no state, and may be called on any thread. Times can be in
  * any unit in which sums of times fit into 64 bits.

@@ -111,8 +111,9 @@ struct priced_run {
 	/* whether the block's weights are in the device's extended region
 	 * (addresses outside the device's window that only DMA can read) */
 	bool extended;
-	/* number of layers, at the start of the block's pricing_share, that
-	 * pricing_run leaves out: pricing_layers gave their cost earlier */
+	/* number of layers at the start of the block's share (pricing_share)
+	 * whose cost pricing_run leaves out, because the caller has charged it
+	 * with pricing_layers */
 	uint32_t priced;
 };
 void pricing_run(

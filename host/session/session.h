@@ -74,7 +74,8 @@ int session_fork(
 void session_remove(struct session *, uint32_t sequence);
 
 /* Mark a sequence as spare: the sequence may be closed when its cache slots or
- * its id are needed for another sequence (sequence_spare, sequence_spared). */
+ * its id are needed for another sequence. The results are those of
+ * sequence_spare and sequence_spared (sequence.h). */
 uint64_t session_spare(struct session *, uint32_t sequence);
 uint64_t session_spared(const struct session *, uint32_t sequence);
 
@@ -91,7 +92,7 @@ uint32_t session_free_slots(const struct session *);
  * of the last pass that were not accepted. */
 void session_truncate(struct session *, uint32_t sequence, uint32_t length);
 
-/* The device that the session runs on; owned by the session. */
+/* The device that the session runs on. The caller must not close it. */
 struct npu *session_npu(const struct session *);
 
 /* ---- passes: session_pass.c ---- */

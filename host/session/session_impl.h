@@ -299,9 +299,9 @@ int session_attach_swap(struct session *, struct err *);
 void session_close_swap(struct session *);
 
 /* Wait until the block's weights are in the device's window or the extended
- * region; set `weights` and `swap` of the request. For a temporary block, which
- * is copied into a swap slot before each use, the request then holds this slot,
- * even if the call fails. */
+ * region; set `weights` and `swap` of the request. A temporary block is copied
+ * into a swap slot before each use; after the call the request may hold this
+ * slot, even if the call failed. */
 int session_find_swapped(
 	struct session *, uint32_t block, struct inflight *, struct err *);
 

@@ -128,8 +128,9 @@ struct unit {
 	 * if the real block is larger than the corresponding block of the
 	 * shape */
 	uint64_t room;
-	/* Set by the session: the unit's buffer if the unit is not the last of
-	 * its block; and the id of the unit's buffer on the device. */
+	/* Set by the session. buffer: the unit's own buffer; NULL for the last
+	 * unit of a block, which uses the block's buffer. id: id on the device
+	 * of the buffer that the unit uses. */
 	struct buffer *buffer;
 	uint32_t id;
 };

@@ -33,8 +33,9 @@ struct switch_stats {
 	uint32_t blocks; /* number of blocks of layers; 0 without switching */
 	uint32_t prefill_rows, decode_rows;
 	SWITCH_STATS(COUNTER_MEMBER)
-	/* Largest number of graphs that were on the device at the same time,
-	 * and largest size of the weights of these graphs in KiB. */
+	/* most_graphs: largest number of graphs that were on the device at the
+	 * same time. most_graphs_kib: largest size of the weights of the graphs
+	 * on the device, in KiB. */
 	uint32_t most_graphs, most_graphs_kib;
 };
 
@@ -61,7 +62,8 @@ struct graph_event {
  */
 /* clang-format off */
 #define SESSION_STATS(X)                                                      \
-	/* rows of logits that were used, and rows that were computed */      \
+	/* logits_rows: rows of logits that were used. logits_computed: rows of
+	 * logits that were computed. */                                      \
 	X(LESS, WHOLE, logits_rows) X(LESS, WHOLE, logits_computed)           \
 	/* time of computing logits. logits_ns: on the wall clock, without the
 	 * time for streaming weights in between. logits_ps: on the clock of
@@ -80,31 +82,34 @@ struct graph_event {
 	X(LESS, WHOLE, round_trips)                                           \
 	/* how often the host slept while it waited */                        \
 	X(LESS, WHOLE, sleeps)                                                \
-	/* replaced devices, and the time from noticing each loss until the new
-	 * device was set up */                                               \
+	/* restarts: number of replaced devices. restart_ns: time from noticing
+	 * each loss until the new device was set up. */                      \
 	X(KEPT, WHOLE, restarts) X(KEPT, SECONDS, restart_ns)                 \
 	X(KEPT, WHOLE, maps) X(KEPT, WHOLE, unmaps)                           \
 	/* number of bytes that are mapped in the device's window now */      \
 	X(KEPT, WHOLE, bytes_mapped)                                          \
-	/* number of mappings made during passes, and their bytes */          \
+	/* remaps: number of mappings made during passes. remap_bytes: bytes of
+	 * these mappings. */                                                 \
 	X(LESS, WHOLE, remaps) X(LESS, WHOLE, remap_bytes)                    \
 	/* time during which the device was idle because weights outside the
 	 * device's window were being mapped or copied */                     \
 	X(LESS, APART, stall_ns) X(LESS, APART, stall_ps)                     \
-	/* copies of temporary blocks: blocks whose weights are copied into a
-	 * slot in the device's window before each use */                     \
+	/* copies: number of copies of temporary blocks (blocks whose weights
+	 * are copied into a slot in the device's window before each use).
+	 * copied_bytes: bytes of these copies. */                            \
 	X(LESS, APART, copies) X(LESS, APART, copied_bytes)                   \
-	/* size of the device's extended region (addresses that only DMA can
-	 * read); bytes and number of the buffers in it, including those of a
-	 * session that shares the device; bytes that DMA read from the region
-	 * in all passes */                                                   \
+	/* extended_room: size of the device's extended region (addresses that
+	 * only DMA can read). extended_bytes, extended_buffers: bytes and
+	 * number of the buffers in the region, including those of a session
+	 * that shares the device. extended_read: bytes that DMA read from the
+	 * region in all passes. */                                           \
 	X(KEPT, WHOLE, extended_room) X(KEPT, WHOLE, extended_bytes)          \
 	X(KEPT, WHOLE, extended_buffers) X(LESS, WHOLE, extended_read)        \
 	X(KEPT, WHOLE, weight_bytes)   /* bytes of all layers' weights */     \
 	X(KEPT, WHOLE, kv_bytes)                                              \
-	/* Bytes of keys and values that attention read in all passes, and the
-	 * bytes that attention would have read if each row had read its keys
-	 * and values separately. */                                          \
+	/* kv_read_bytes: bytes of keys and values that attention read in all
+	 * passes. kv_apart_bytes: bytes that attention would have read if each
+	 * row had read its keys and values separately. */                    \
 	X(LESS, WHOLE, kv_read_bytes) X(LESS, WHOLE, kv_apart_bytes)          \
 	/* passes with rows of several sequences */                           \
 	X(LESS, APART, mixed_passes)                                          \
@@ -152,14 +157,14 @@ struct session_stats {
 	 * number of layers in the first group, which precedes all streamed
 	 * layers. */
 	uint32_t resident_runs, layers_before;
-	/* Number of staging slots for the streamed layers, maximum number of
-	 * parts of a layer, and bytes of one slot. All are 0 if no layer is
-	 * streamed. */
+	/* stage_slots: number of staging slots for the streamed layers.
+	 * stage_parts: maximum number of parts of a layer. stage_bytes: bytes
+	 * of one slot. All are 0 if no layer is streamed. */
 	unsigned stage_slots, stage_parts;
 	uint64_t stage_bytes;
 	bool output_streamed; /* whether the output matrix is streamed */
-	/* With experts: number of experts that have a slot in memory, and the
-	 * counters of the cache of experts. */
+	/* With experts. expert_slots: number of experts that have a slot in
+	 * memory. experts: counters of the cache of experts. */
 	uint32_t expert_slots;
 	struct experts_stats experts;
 	struct staging_stats staging; /* all 0 without streaming */

@@ -40,8 +40,9 @@ void draw_html(const struct timeline *t, FILE *f)
 	}
 	fputs("],\n", f);
 
-	/* For each track: name, number of nesting levels, 1 if it is a
-	 * counter, "device" or "" (another process), enum timeline_role. */
+	/* For each track: name; number of nesting levels; 1 for a counter, else
+	 * 0; "device" for a track of the device process, else ""; enum
+	 * timeline_role. */
 	fputs("tracks:[", f);
 	for (size_t i = 0; i < t->n_track; i++) {
 		const struct timeline_track *x = &t->track[i];
@@ -56,7 +57,8 @@ void draw_html(const struct timeline *t, FILE *f)
 	fputs("],\n", f);
 
 	/* For each slice seven numbers (track, depth, name, kind, begin and
-	 * length in ns, 1 if it is an instant), followed by its arguments. */
+	 * length in ns, 1 for an instant, else 0), followed by a list of the
+	 * names and values of the slice's arguments. */
 	fputs("slices:[", f);
 	for (size_t i = 0; i < t->n_slice; i++) {
 		const struct timeline_slice *s = &t->slice[i];

@@ -38,9 +38,9 @@ int timeline_next(struct reading *, struct proto_in *, struct proto_field *);
 int timeline_read_names(struct reading *, struct proto_in);
 int timeline_read_track(struct reading *, struct proto_in);
 
-/* Look up the name of a number among the packets that were read before. *out
- * receives its index in timeline.text. Returns 0, or -EBADMSG if the number has
- * no name. */
+/* Look up the name to which earlier packets assigned the number iid. *out
+ * receives the name's index in timeline.text. Returns 0, or -EBADMSG if the
+ * number has no name. */
 int timeline_named(
 	struct reading *, const struct interned *, uint64_t iid, uint32_t *out);
 

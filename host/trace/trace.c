@@ -348,7 +348,8 @@ static void record(struct trace *t, const struct trace_event *v)
 
 /* ---- rotation ------------------------------------------------------------ */
 
-/* Write the start of a file: names and processes. */
+/* Write the start of a file: the names, and the descriptions of processes and
+ * host threads. */
 static void begin_file(struct trace *t)
 {
 	struct proto p;
@@ -483,7 +484,8 @@ int trace_open(
 		return err_set(e, ENOMEM, "no memory for a trace");
 
 	/* The lock must be recursive, because a thread that holds it
-	 * (trace_lock) also adds events. */
+	 * (trace_lock) also calls functions that take it, such as
+	 * trace_text. */
 	pthread_mutexattr_init(&again);
 	pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
 	pthread_mutex_init(&t->lock, &again);

@@ -2,9 +2,9 @@
  * A timeline of what host and device do, recorded while they run and written in
  * Perfetto's format (host/trace/perfetto.h describes the part of the format
  * that is used). The names of all events, their kinds of work and the meaning
- * of their arguments are rows of one table (trace_what). Recording never
- * affects decisions. After a write error nothing more is recorded; trace_close
- * then returns the error.
+ * of their arguments are in one table (trace_what). Recording never changes
+ * what host and device compute. After a write error nothing more is recorded;
+ * trace_close then returns the error.
  *
  * If no trace is recorded, the pointer is NULL, and recording an event costs
  * only a comparison. Any thread may record events; one thread opens and closes
@@ -65,7 +65,7 @@ enum trace_name {
 	TRACE_EVENTS_LOST,
 	TRACE_CPU_WRITE,
 	TRACE_ROTATED,
-	/* Events of concurrent requests. */
+	/* Events of user requests that wait or run at the same time. */
 	TRACE_QUEUED,
 	TRACE_DECODE,
 	TRACE_SHARED,
@@ -212,7 +212,8 @@ void trace_emit_held(struct trace *, const struct trace_event *);
 #define TRACE_FLUSH_WAITING ((size_t)32 << 10)
 void trace_flush(struct trace *, size_t least);
 
-/* Set the name of the simulated phone, and create its process in the trace. */
+/* Set the name of the simulated phone, and add the phone to the trace as a
+ * process. */
 void trace_phone(struct trace *, const char *name);
 
 /* Begin a new device process. Later events on the track TRACE_ON_DEVICE belong

@@ -69,16 +69,17 @@ struct trace_phone {
 	/* wall time of texts; without texts, of the whole trace */           \
 	X(uint64_t, texts_ns)                                                 \
 	X(uint64_t, passes) X(uint64_t, rows) X(uint64_t, padded_rows)        \
-	/* numbers of requests to the device with and without an
-	 * answer */                                                          \
+	/* round_trips: number of requests to the device that were answered.
+	 * unanswered: number of requests that were not answered. */          \
 	X(uint64_t, round_trips) X(uint64_t, unanswered)                      \
 	X(uint64_t, lost) X(uint64_t, restarts)                               \
 	/* total time from sending each request to its completion */           \
 	X(uint64_t, round_trip_ns)                                            \
 	TRACE_DONE(X)                                                         \
-	/* bubbles: times when no request was in flight or, if the device
-	 * recorded events, when the device did nothing. Their number, their
-	 * total time, and the longest of them. */                            \
+	/* A bubble is a time in which no request was in flight or, if the
+	 * device recorded events, in which the device did nothing. bubbles:
+	 * number of bubbles. bubble_ns: their total time. longest_bubble_ns:
+	 * time of the longest bubble. */                                     \
 	X(uint64_t, bubbles) X(uint64_t, bubble_ns)                           \
 	X(uint64_t, longest_bubble_ns)                                        \
 	X(uint64_t, device_ns) /* time while the device was busy */           \
@@ -86,14 +87,14 @@ struct trace_phone {
 	X(uint64_t, events_lost)                                              \
 	/* number of packets in earlier files (--trace-limit) */              \
 	X(uint64_t, rotated)                                                  \
-	/* number of submitted requests that were queued, and their time in the
-	 * queue */                                                           \
+	/* queued: number of user requests that waited in the queue. queued_ns:
+	 * their total time in the queue. */                                  \
 	X(uint64_t, queued) X(uint64_t, queued_ns)                            \
 	/* part of device_ns during which the host worked as well */          \
 	X(uint64_t, host_beside_ns)                                           \
 	X(uint64_t, flash_reads) X(uint64_t, flash_bytes)                     \
-	/* time while flash was reading, and the part of it during which the
-	 * device was busy as well */                                         \
+	/* flash_ns: time in which flash was reading. flash_beside_ns: part of
+	 * flash_ns in which the device was busy as well. */                  \
 	X(uint64_t, flash_ns) X(uint64_t, flash_beside_ns)
 /* clang-format on */
 
