@@ -24,7 +24,8 @@ struct workers;
 /* An uncommitted row: a token of a draft tree. Its keys and values are in the
  * cache slot after the slots of the cached tokens and of the earlier rows. */
 struct draft_row {
-	int32_t parent; /* row number of the parent; -1 if the row has none */
+	/* index of the parent in draft_model.row; -1: the row has no parent */
+	int32_t parent;
 	/* number of the row's ancestors; 0 if the row directly follows the
 	 * cached tokens */
 	uint32_t depth;
@@ -49,7 +50,8 @@ struct draft_model {
 	/* [context] cached tokens, then the tokens of the uncommitted rows */
 	int32_t *token;
 	struct draft_row *row; /* [context] */
-	/* [threads][context] cache slots that a row attends to */
+	/* [threads][context] memory of each thread for the list of cache slots
+	 * to which a row attends */
 	uint32_t *slot;
 	/* [n_layer][K, V][context][kv_dim] the key-value cache: fp16 if `int8`
 	 * is set, else float32 */
@@ -77,24 +79,27 @@ struct draft_model {
 	float *scratch;   /* [threads][scratch_floats] */
 	size_t scratch_floats;
 	bool int8;
-	uint8_t *q8; /* [PASS_ROWS] int8-quantized input rows of a matmul */
+	/* [PASS_ROWS] input rows of a matmul, quantized to int8, at most
+	 * q8_bytes each */
+	uint8_t *q8;
 	size_t q8_bytes;
 	/* the simulated phone for whose CPU the time of each pass (its cost) is
 	 * computed; NULL if no costs are computed */
 	const struct soc *soc;
-	/* Shape of the layer for which costs are computed; this shape may
-	 * differ from the model's own. The types of the layer's matrices are in
-	 * priced_type. */
+	/* Costs may be computed for a model of other sizes than the model that
+	 * runs (draft_price_for). These members are the sizes of its layers,
+	 * the number of its layers and the size of its vocabulary. */
 	struct price_layer priced;
 	uint32_t priced_layers, priced_vocab;
-	/* types of the matrices for which costs are computed; F32 means the
+	/* types of the matrices in the computation of costs; F32 means the
 	 * types of the loaded weights */
 	struct shape_type priced_type;
 	struct price price;
 };
 
-/* The rows of one model in a pass: `rows` uncommitted rows from row number
- * `first` on. Rows with lower numbers were computed in earlier passes. */
+/* The uncommitted rows of one model that a pass computes: row[first] to
+ * row[first + rows - 1]. Earlier passes have computed the rows before
+ * row[first]. */
 struct draft_part {
 	struct draft_model *d;
 	uint32_t first, rows;

@@ -2,8 +2,9 @@
 
 #include <string.h>
 
-/* The test program tandem-echo (make tests) has additional drafters:
- * MORE_DRAFT_KINDS_ROW names the header that lists them. */
+/* The test program tandem-echo (make tests) has additional kinds of drafters.
+ * When it is compiled, the macro MORE_DRAFT_KINDS_ROW names the header that
+ * lists them. */
 #ifdef MORE_DRAFT_KINDS_ROW
 #include MORE_DRAFT_KINDS_ROW
 #else

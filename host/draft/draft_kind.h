@@ -108,9 +108,10 @@ extern const struct draft_kind *const draft_kinds[];
 DRAFT_KINDS(DRAFT_KIND_DECLARED)
 
 /*
- * Returns the kind whose name is a prefix of `said`, or NULL if there is no
- * such kind. *len receives the length of the name and its argument, up to a "+"
- * or the end of the string.
+ * `said` is a --draft argument, or the rest of one after a "+". Returns the
+ * kind whose name begins `said`, or NULL if `said` begins with no kind's name.
+ * *len receives the length of the name and its argument, up to a "+" or the end
+ * of the string.
  */
 const struct draft_kind *draft_kind_named(const char *said, size_t *len);
 

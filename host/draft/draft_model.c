@@ -396,7 +396,8 @@ int draft_together(
 	draft_pass(part, n);
 	put_logits(ask[0].draft, wanted, state, n_wanted, logits);
 	for (unsigned i = 0; i < n; i++)
-		/* turn the rows into cached tokens, as draft_append does */
+		/* turn appended rows (those without `parent`) into cached
+		 * tokens, as draft_append does */
 		if (!ask[i].parent) {
 			ask[i].draft->n += ask[i].n;
 			ask[i].draft->rows = 0;
@@ -420,8 +421,8 @@ void draft_keep(struct draft_model *d, const uint32_t *row, uint32_t n)
 		above = (int32_t)row[i];
 		d->token[d->n + i] = d->token[d->n + row[i]];
 	}
-	/* A row only moves to a lower slot, so copying in ascending order is
-	 * safe. */
+	/* A kept row stays in its slot or moves to a lower slot, so copying in
+	 * ascending order overwrites no row that is still to be copied. */
 	for (size_t i = 0; i < halves; i++) {
 		uint8_t *kv = d->kv + (i * d->context + d->n) * d->kv_row;
 

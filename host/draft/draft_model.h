@@ -50,7 +50,8 @@ enum draft_arithmetic { DRAFT_INT8, DRAFT_F32 };
  * (0: as many as possible), but never more than the model's training length,
  * because predictions beyond this length are useless. threads 0 means all CPUs.
  * Returns 0, -ENOMEM, or -EINVAL if the model is not causal or if its
- * vocabulary is not as large as that of `target`, which may be NULL.
+ * vocabulary is not as large as that of `target`. If `target` is NULL, the
+ * vocabulary is not checked.
  */
 int draft_open(struct draft_model **out, const struct model *model,
 	const struct model *target, enum draft_arithmetic, uint32_t context,
@@ -58,7 +59,7 @@ int draft_open(struct draft_model **out, const struct model *model,
 /*
  * Open a draft model with a cache of its own, to serve one more request. The
  * new draft model shares the weights, workspace, threads, context size and cost
- * settings of `first`, which must outlive it.
+ * settings of `first`. `first` must outlive the new draft model.
  */
 int draft_open_like(struct draft_model **out, const struct draft_model *first,
 	struct err *);
@@ -68,8 +69,8 @@ void draft_close(struct draft_model *);
  * The cost is computed for this model, or, if `as` is not NULL, for a model
  * with the layer sizes `as` (host/session/pricing.h). `soc` must outlive the
  * draft model. draft_take_price adds the cost since its last call to *sum.
- * `type` is the type of the shape's matrices; F32 means the types of the loaded
- * weights. */
+ * `type` has the types of the matrices of the model `as`; F32 means the types
+ * of the loaded weights. */
 struct price;
 struct soc;
 void draft_price_for(struct draft_model *, const struct soc *,
@@ -126,16 +127,17 @@ int draft_follow(struct draft_model *, const int32_t *token, size_t n,
 struct draft_ask {
 	struct draft_model *draft;
 	const int32_t *token; /* [n] */
-	/* [n] for rows of a tree that continues the cached tokens: the number
-	 * of each row's parent, or -1 for no parent. The parent is an earlier
-	 * row of this pass, or a row of any pass since the last call that drops
-	 * all rows (append, follow, keep, truncate). `parent` is NULL if the
-	 * tokens are appended as by draft_append; then only the logits after
-	 * the last token are computed. */
+	/* [n] for rows of a tree that continues the cached tokens: the index of
+	 * each row's parent among the model's uncommitted rows, or -1 for no
+	 * parent. The parent is an earlier row of this pass, or a row of any
+	 * pass since the last call that drops all rows (append, follow, keep,
+	 * truncate). `parent` is NULL if the tokens are appended as by
+	 * draft_append; then only the logits after the last token are
+	 * computed. */
 	const int32_t *parent;
 	uint32_t n; /* number of rows, at least 1 */
-	/* output: number of the model's first row in this pass; the model's
-	 * other rows have the next numbers */
+	/* output: index of the first of these rows among the model's
+	 * uncommitted rows; the other rows have the next indices */
 	uint32_t first;
 };
 /* maximum number of rows in one pass, over all models */
@@ -143,13 +145,13 @@ struct draft_ask {
 
 /*
  * Compute rows of n >= 1 models in one pass, which reads the weights once. The
- * models must have been opened from one another by draft_open_like. A row
- * attends to the cached tokens, its ancestors and itself, and its position is
- * the number of cached tokens plus its depth. Its logits are therefore bit for
- * bit those that draft_append computes for the row's path. `logits` receives
- * the rows of logits, n_vocab each, in the order of `ask`. Returns 0, -EINVAL
- * for an invalid token, or -ENOSPC if a context has no room; after an error
- * nothing was computed.
+ * models must share their weights (draft_open_like). A row attends to the
+ * cached tokens, its ancestors and itself, and its position is the number of
+ * cached tokens plus its depth. Its logits are therefore bit for bit those that
+ * draft_append computes for the row's path. `logits` receives the rows of
+ * logits, n_vocab each, in the order of `ask`. Returns 0, -EINVAL for an
+ * invalid token, or -ENOSPC if a context has no room; after an error nothing
+ * was computed.
  */
 int draft_together(struct draft_ask *, unsigned n, float *logits, struct err *);
 

@@ -13,12 +13,13 @@
 
 /* ---- operators of a layer ------------------------------------------------ */
 
-/* The rows of a pass, which may belong to several models. */
+/* The rows of a pass: rows of one model, or of several models that share
+ * weights. */
 struct pass {
 	struct draft_model *d; /* the model whose workspace is used */
 	uint32_t rows, layer;
-	/* for each row of the pass: its model, and its row number in that
-	 * model */
+	/* for each row of the pass: its model, and its index among that model's
+	 * uncommitted rows */
 	struct draft_model *of[PASS_ROWS];
 	uint32_t number[PASS_ROWS];
 };
@@ -51,9 +52,10 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 }
 
 /*
- * Prepare x[rows][k] as the input of n matrices w[n]. Float32 arithmetic needs
- * no change. With int8 arithmetic, x is rounded to fp16 if any matrix has no
- * int8 kernel, and quantized into d->q8 if any matrix has an int8 kernel.
+ * Prepare x[rows][k] as the input of n matrices w[n]. With float32 arithmetic,
+ * x stays as it is. With int8 arithmetic, x is rounded to fp16 if any matrix
+ * has no int8 kernel, and quantized into d->q8 if any matrix has an int8
+ * kernel.
  */
 static void operand(struct draft_model *d, float *x, uint32_t k, uint32_t rows,
 	const struct draft_tensor *w, unsigned n)
@@ -332,9 +334,9 @@ void draft_logits(
 		d->kern->rmsnorm(d->h + (size_t)r * m->n_embd,
 			d->x + (size_t)row[r] * m->n_embd,
 			d->weights.output_norm.data, m->n_embd, m->norm_eps);
-	/* If the output matrix has no int8 kernel, a session computes float32
-	 * logits from unquantized states. Use unquantized states here too, so
-	 * that the logits are equal. */
+	/* If the output matrix has no int8 kernel, a session on the device
+	 * computes float32 logits from unquantized states. Use unquantized
+	 * states here too, so that host and device compute equal logits. */
 	if (kern_takes_q8(w.type))
 		operand(d, d->h, m->n_embd, n, &w, 1);
 	matmul(d, w, logits, m->n_vocab, d->h, m->n_embd, n);

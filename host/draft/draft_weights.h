@@ -30,7 +30,7 @@ struct draft_tensor {
 };
 
 struct draft_weights {
-	uint8_t *packed;                            /* owned */
+	uint8_t *packed; /* memory of all weights that were copied; owned */
 	struct draft_tensor (*layer)[WIRE_T_COUNT]; /* [n_layer] */
 	struct draft_tensor output_norm, output;
 	/* for EAGLE heads only: norms of the token's embedding and of the
@@ -39,8 +39,8 @@ struct draft_weights {
 	struct draft_tensor embd_norm, target_norm, fc;
 };
 
-/* Load or decode the weights of a model, which must outlive the struct. Returns
- * 0 or a negative errno. */
+/* Load or decode the weights of a model. The model must outlive the struct.
+ * Returns 0 or a negative errno. */
 int draft_weights_init(struct draft_weights *, const struct model *,
 	enum draft_arithmetic, struct workers *, struct err *);
 void draft_weights_release(struct draft_weights *);

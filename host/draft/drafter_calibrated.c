@@ -13,7 +13,8 @@
 
 /* An anchor is a prompt position with the target's predictions of the next
  * token. The probability of a guess (a candidate token) is averaged over the
- * last matching anchors of the prompt, at most ANCHORS. */
+ * last anchors of the prompt, at most ANCHORS, that match the last tokens of
+ * the path (the sequence and drafted tokens). */
 #define ANCHORS 64
 /* number of lists of anchors; a token's list is its id modulo CHAINS */
 #define CHAINS   4096
@@ -131,8 +132,9 @@ static void step(void *arg, struct source_place *p, int32_t token)
 	p->at[0] = (uint32_t)token;
 }
 
-/* Returns the length, at most `most`, of the longest common suffix of the path
- * and of the prompt up to index `at` (inclusive). */
+/* Returns the length, at most `most`, of the longest common suffix of two token
+ * sequences: the path (the sequence and the drafted tokens after it), and the
+ * prompt up to index `at` (inclusive). */
 static uint32_t match(struct calibrated *c, size_t at,
 	const struct source_place *p, uint32_t most)
 {
@@ -207,8 +209,9 @@ static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 		key && at && found < ANCHORS; at = c->anchor[at - 1].before) {
 		const struct anchor *a = &c->anchor[at - 1];
 
-		/* count two steps (dependent loads): reading the anchor, and
-		 * reading its link to the next anchor of the list */
+		/* count two steps (each is a load whose address the previous
+		 * load gave): reading the anchor, and reading its link to the
+		 * next anchor of the list */
 		c->work.steps += 2;
 		if (!may_go_on(c, depth, at - 1) ||
 			match(c, at - 1, p, key) < key)

@@ -39,12 +39,12 @@ struct device {
 	int32_t *text;
 	uint32_t n;
 	struct guesses found;
-	uint32_t *path; /* [context] memory for guesses_follow */
+	uint32_t *path; /* [context] for results of guesses_follow */
 	/*
-	 * For expand_all: `done` nodes are already expanded. The next pass
-	 * expands `fit` more nodes, whose rows in the pass begin at row
-	 * `first`. For begin_all: `fit` is 1 if the next pass computes the
-	 * root, else 0.
+	 * For expand_all: `done` of the nodes of the call are already expanded.
+	 * The next pass expands `fit` more nodes, whose rows in the pass begin
+	 * at row `first`. For begin_all: `fit` is 1 if the next pass computes
+	 * the root, else 0.
 	 */
 	uint32_t done, fit, first;
 };
@@ -92,8 +92,8 @@ static uint32_t add_text(struct device *d)
 	return (uint32_t)row;
 }
 
-/* Compute the rows, and move the rows of each text, except the row of its last
- * token (the tree's root), to the cache. */
+/* Run the prepared pass. Then add the rows of each text to the cache, except
+ * the row of the text's last token (the tree's root). */
 static int run_pass(const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
 	struct draft_session *s = device_of(ask)->s;
@@ -321,8 +321,8 @@ static int32_t pass_row(const struct device *d, int32_t above, uint32_t root)
 }
 
 /* Add a request's rows for the next `fit` nodes to expand: first the ancestors
- * of these nodes, in the order of the ancestors' rows, so that a parent comes
- * before its children; then the nodes. */
+ * of these nodes, in the order in which guesses.row lists them, so that a
+ * parent comes before its children; then the nodes. */
 static void add_nodes(
 	struct device *d, const struct tree *t, const uint32_t *node)
 {
@@ -588,8 +588,8 @@ static int open_kind(
 	own.one_graph = false;
 	own.smaller_graphs = true;
 	own.decode_rows = site->rows;
-	/* with slots == 0, the cache has room for one sequence for each
-	 * request, of context_need tokens */
+	/* with slots == 0, the cache has room for one sequence of context_need
+	 * tokens for each request */
 	own.slots = 0;
 	own.context = 0;
 	own.context_need = session_context(site->session);

@@ -26,9 +26,9 @@ struct host {
 	/* guesses after computed rows; row i of `found` is the draft model's
 	 * uncommitted row i */
 	struct guesses found;
-	int32_t *token, *parent; /* [batch] arguments of a pass */
+	int32_t *token, *parent; /* [batch] the nodes of a pass */
 	float *logits;           /* [batch][n_vocab] */
-	uint32_t *path;          /* [context] memory for guesses_follow */
+	uint32_t *path;          /* [context] for results of guesses_follow */
 };
 
 /* ---- expanding the root -------------------------------------------------- */
@@ -253,7 +253,8 @@ static int host_expand_all(
 			if (w.rows == most || at)
 				ret = compute_nodes(&w, e);
 			/* For an EAGLE head, the pass ends before the first
-			 * node whose parent is a row of the same pass. */
+			 * node whose parent is a row of the same pass, because
+			 * the node is computed from the parent's state. */
 			first = draft_branch_rows(h->draft);
 			for (some = 0; at + some < fit && w.rows + some < most;
 				some++) {

@@ -9,9 +9,11 @@
  * holds the whole sequence, while the target's cache does not hold the root
  * yet.
  *
- * With an EAGLE head, which --draft opens like a draft model, begin() computes
- * the added tokens again, from the target's states. begin() reads these states
- * from the sequence of the target's session that follow() has set (drafter.h).
+ * An EAGLE head, which --draft opens like a draft model, keeps no rows of
+ * drafted nodes, because they were computed from the head's own states. When
+ * the sequence has grown, begin() computes all new tokens from the target's
+ * states. begin() reads these states from the sequence of the target's session
+ * that follow() has set (drafter.h).
  */
 #ifndef HOST_DRAFT_DRAFTER_HOST_H
 #define HOST_DRAFT_DRAFTER_HOST_H
@@ -26,8 +28,9 @@ struct err;
  * Open a drafter on a draft model. Only the drafter may use the model until the
  * drafter is closed; the caller closes the model afterwards. `batch` is the
  * largest number of rows that are computed together. `batch` 0 means all nodes
- * of one expand() call, up to 64; the functions that build draft trees then
- * expand only the nodes that they need, in small groups. Returns 0 or -ENOMEM.
+ * of one expand() call, up to 64; a tree builder that weighs the cost of
+ * expansions then expands at most DRAFT_WEIGHED nodes at once (drafter.most).
+ * Returns 0 or -ENOMEM.
  *
  * The root has no candidates if the sequence is longer than the draft model's
  * context.

@@ -41,10 +41,10 @@ struct weight {
 	double promised, kept;
 };
 
-/* The candidates of the other parts at a node where a part has candidates. The
- * other parts have none (ALONE), one of them has the same best candidate
- * (SHARED), or all their best candidates are different tokens (DISPUTED). A
- * part has one weight for each of these three cases. */
+/* At a node where a part has candidates, three cases are distinguished: no
+ * other part has candidates (ALONE), another part has the same best candidate
+ * (SHARED), or other parts have candidates, but different best ones (DISPUTED).
+ * A part has one weight for each case. */
 enum support { ALONE, SHARED, DISPUTED, SUPPORTS };
 
 enum state { UNEXPANDED, REQUESTED, EXPANDED };

@@ -132,8 +132,9 @@ static uint32_t choose(struct ngram_map *m, const int32_t *text, size_t n)
 		at = m->older[at]) {
 		uint32_t i = 0;
 
-		/* count two steps (dependent loads, of the occurrence and of
-		 * its `older`) and the comparison of the key's tokens */
+		/* count two steps (each is a load whose address the previous
+		 * load gave), for the occurrence and for its `older`, and the
+		 * comparison of the key's tokens */
 		m->work.steps += 2;
 		m->work.values += m->o.key;
 		if (memcmp(text + at - m->o.key, key,

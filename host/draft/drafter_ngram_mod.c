@@ -100,8 +100,8 @@ static int find(void *arg, const int32_t *text, size_t n, size_t same,
 	uint32_t match = m->o.match;
 	size_t accepted = 0, most;
 
-	/* If the sequence does not continue the previous sequence, clear a
-	 * table that is too full. */
+	/* If the sequence does not continue the previous sequence, clear the
+	 * table if more than PLACES_MOST entries are in use. */
 	if (same < m->n || same < m->drafted) {
 		if (m->used > PLACES_MOST)
 			forget(m);

@@ -18,9 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Independent streams of random numbers, one for each purpose. Each path that
- * has left the given sequence has its own stream; the stream's number includes
- * the bits of STREAM_ELSEWHERE. */
+/* Numbers of independent streams of random numbers. STREAM_RANK: ranks of true
+ * tokens. STREAM_BESIDE: wrong candidates for the next token of the given
+ * sequence. STREAM_LEFT: hashes of paths that leave the sequence. Each path
+ * that has left the sequence has its own stream; the bits of STREAM_ELSEWHERE
+ * are set in its number, so the number differs from the three others. */
 enum { STREAM_RANK, STREAM_BESIDE, STREAM_LEFT, STREAM_ELSEWHERE };
 
 /* State of a path. Either the path agrees with the given sequence for `at`

@@ -10,10 +10,10 @@
  * the depth of the node that has the candidates. The other candidates are
  * pseudo-random. After a path has left the sequence, all candidates are
  * pseudo-random. The candidate of rank r has the draft probability q = P (1 -
- * P)^r, so the draft is calibrated; a candidate whose q is 0 in float32 is left
- * out. With P = 0, however, all candidates are wrong and have q = 0, so that
- * the cost of verifying wrong tokens can be simulated. Every choice is a pure
- * function of the seed and the path (base/rng.h).
+ * P)^r, which is the probability that it is right; a candidate whose q is 0 in
+ * float32 is left out. With P = 0, however, all candidates are wrong and have q
+ * = 0, so that the cost of verifying wrong tokens can be simulated. Every
+ * choice is a pure function of the seed and the path (base/rng.h).
  */
 #ifndef HOST_DRAFT_DRAFTER_ORACLE_H
 #define HOST_DRAFT_DRAFTER_ORACLE_H
@@ -51,10 +51,10 @@ int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 	struct err *);
 
 /*
- * Count the time that a draft model with the dimensions `as` would take on the
- * CPU of the simulated phone, with matrices of `type` (F32 stands for Q8_0):
- * one pass for each `batch` nodes. batch 0 means the default batch of a draft
- * model on the host (without --draft-batch).
+ * Count the time that a draft model with the dimensions `as` and matrices of
+ * `type` would take on the CPU of the simulated phone. If `type` is F32, Q8_0
+ * is used instead. A pass of this model expands up to `batch` nodes; if batch
+ * is 0, as many as a draft model on the host by default (drafting_options.h).
  */
 void drafter_oracle_price_as(struct drafter *, const struct soc *,
 	const struct shape *as, struct shape_type type, uint32_t batch);

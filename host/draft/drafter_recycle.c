@@ -27,8 +27,8 @@
 #define RANKS   8
 #define UNKNOWN (-1)
 
-/* Number of replaced rows over which the ranks' probabilities are averaged;
- * older rows lose influence. */
+/* Number of replacements of table rows over which the ranks' probabilities are
+ * averaged; older replacements lose influence. */
 #define MEMORY 1024.0
 
 struct recycle_options {
@@ -66,13 +66,14 @@ struct recycle {
 	 * first; UNKNOWN if no row of the token was verified yet */
 	int32_t (*next)[RANKS];
 	uint32_t n_vocab;
-	/* rows: number of table rows that were replaced. at[i]: number of times
-	 * that the best token of the new row was at rank i of the old row. */
+	/* rows: number of replacements of table rows. at[i]: in how many of
+	 * them the best token of the new table row was at rank i of the old
+	 * one. */
 	double rows, at[RANKS];
-	/* [n_fresh] sorted by depth. These rows are put into the table only at
-	 * the next take(): each is then compared with the old row, from which
-	 * the last draft was made, to learn how often the best token is at each
-	 * rank. */
+	/* [n_fresh] sorted by depth. They are put into the table only at the
+	 * next take(): each is then compared with the table row that it
+	 * replaces, from which the last draft was made, to learn how often the
+	 * best token is at each rank. */
 	struct fresh *fresh;
 	uint32_t n_fresh, room;
 	int32_t last; /* last token of the sequence */
@@ -104,8 +105,8 @@ static void best_tokens(const float *logits, uint32_t n, int32_t next[RANKS])
 		next[kept++] = UNKNOWN;
 }
 
-/* Estimated probability that the token at a rank is right. The prior
- * probability is 1/2 for rank 0 and halves with each further rank. */
+/* Estimated probability that the token at a rank of a table row is right. The
+ * prior probability is 1/2 for rank 0 and halves with each further rank. */
 static double share(const struct recycle *r, uint32_t rank)
 {
 	const double prior = 8;
@@ -124,7 +125,8 @@ static int take(
 		const struct fresh *f = &r->fresh[i];
 		int32_t *row = r->next[f->token];
 
-		/* learn at which rank of the old row the best token is */
+		/* learn at which rank of the old table row the best token of
+		 * the new row is */
 		if (row[0] != UNKNOWN) {
 			for (uint32_t k = 0; k < RANKS; k++)
 				r->at[k] += row[k] == f->next[0];

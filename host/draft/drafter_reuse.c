@@ -15,11 +15,11 @@
 #define CHAINS 32
 #define LENGTH 32 /* maximum number of tokens of a draft */
 
-/* Limits, in the symbols of drafter_reuse.h. PATHS: number of paths kept per
- * tree, without opts.checked. SHIFT: greatest tried difference between gamma
- * and delta + 1. PATHS and SHIFT were tuned on the bundled tasks with long
- * prompts (flash/models/tasks/..-long.jsonl): larger values add guesses that
- * are seldom accepted. */
+/* Limits, in the symbols of drafter_reuse.h. PATHS: number of rejected paths of
+ * a tree that are kept, without opts.checked. SHIFT: greatest tried difference
+ * between gamma and delta + 1. PATHS and SHIFT were tuned on the bundled tasks
+ * with long prompts (flash/models/tasks/..-long.jsonl): larger values add
+ * guesses that are seldom accepted. */
 #define PATHS 3
 #define SHIFT 3
 

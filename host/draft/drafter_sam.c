@@ -173,7 +173,8 @@ struct list {
 	float left;
 };
 
-/* Number of matched tokens that belong to the sequence, not to the draft. */
+/* Number of matched tokens that belong to the sequence; the last `depth`
+ * matched tokens are drafted tokens. */
 static uint32_t grounds(struct suffix_match m, uint32_t depth)
 {
 	return m.len > depth ? m.len - depth : 0;
@@ -201,8 +202,8 @@ static void put_state(const struct sam *s, struct suffix_automaton *a,
 	/* Number of occurrences of the state, plus one for each distinct child;
 	 * the added number stands for tokens not seen yet. So the token after a
 	 * match that occurred once gets the probability 1/2 (Moffat's PPMC,
-	 * 1990). The automaton of the sequence has no counts, so each of its
-	 * children counts as one occurrence. */
+	 * 1990). The automaton of the sequence has no counts, so there each
+	 * child counts as one occurrence. */
 	float places = counts ? (float)(suffix_automaton_count(a, m.state) + n)
 			      : 2 * (float)n;
 

@@ -20,10 +20,10 @@
  * occurrences. Each candidate has an origin: 0 for the first occurrence in the
  * sequence, 1 for the longest match in the history, 2 for other candidates from
  * the sequence and 3 for other candidates from the history. A candidate is
- * weighted by the share of earlier candidates of the same origin that were
- * accepted (reliance.h). If a path departs from the tokens that followed the
- * match, its candidates are the tokens that followed the longest suffix of the
- * path that occurs anywhere.
+ * weighted by how many earlier candidates of the same origin, and of similar
+ * match length and depth, were accepted (reliance.h). If a path departs from
+ * the tokens that followed the match, its candidates are the tokens that
+ * followed the longest suffix of the path that occurs anywhere.
  *
  * Rejected tokens never enter an automaton. If a sequence does not continue the
  * previous one, the sequence's automaton is rebuilt. Drafters of several

@@ -17,8 +17,8 @@
 
 static const char *const places[] = { "host", "device", NULL };
 
-/* Set *w to word number i of --draft: the kinds' names are the words. Returns
- * false if there are no more than i words. */
+/* Set *w to number i of the words that --draft accepts: the names of the kinds.
+ * Returns false if --draft accepts no more than i words. */
 static bool draft_word(size_t i, struct opt_word *w)
 {
 	const struct draft_kind *const *k = draft_kinds;
@@ -159,7 +159,7 @@ int drafting_ask(
 		d->n++;
 		p->kind = kind ? kind : draft_kind_of_file(d->opts.on_device);
 		/* "model" stands for the bundled draft model, as does an empty
-		 * name. A file with this name can be given as ./model. */
+		 * name. A file named model can be given as ./model. */
 		if (kind || len != 5 || memcmp(word, "model", 5))
 			memcpy(p->word, word, len);
 		if (p->kind->check)

@@ -115,8 +115,8 @@ uint32_t guesses_follow(
 	int32_t above = -1;
 	uint32_t len = 0;
 
-	/* Children follow their parent in the array, so one pass finds the
-	 * path. */
+	/* A child comes after its parent in the array, so one scan of the array
+	 * finds the path. */
 	for (uint32_t i = 0; i < g->n && len < n; i++) {
 		if (g->row[i].parent != above || g->row[i].token != text[len])
 			continue;

@@ -59,10 +59,11 @@ uint32_t guesses_add(struct guesses *, int32_t token, int32_t parent);
 int32_t guesses_above(const struct tree *, uint32_t node);
 
 /*
- * Move the root along text[n], the tokens appended to the sequence. path[n]
- * receives the rows that match these tokens, and their number is returned; then
- * all rows are dropped. The root keeps its guess if n is 0, gets the guess of
- * the last row if all n tokens match rows, and otherwise has no guess.
+ * Move the root along text[n], the tokens appended to the sequence. path[]
+ * receives the rows for the first of these tokens, up to the first token that
+ * has no row, and the number of these rows is returned; then all rows are
+ * dropped. The root keeps its guess if n is 0, gets the guess of the last row
+ * if all n tokens match rows, and otherwise has no guess.
  */
 uint32_t guesses_follow(
 	struct guesses *, const int32_t *text, size_t n, uint32_t *path);

@@ -1,7 +1,9 @@
 /*
  * Drafters that look up a single chain of tokens: the tokens that followed an
  * earlier occurrence of the sequence's last tokens, chosen by a rule that each
- * kind of drafter defines. A path that leaves the chain has no candidates. Not
+ * kind of drafter defines. At a node of the draft tree, the only candidate
+ * (proposed next token) is the next token of the chain; if the tokens on the
+ * path to the node differ from the chain, the node has no candidates. Not
  * thread-safe.
  */
 #ifndef HOST_DRAFT_LOOKUP_H

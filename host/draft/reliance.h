@@ -1,11 +1,12 @@
 /*
  * Calibration of a source's guesses (source.h), learned from which guesses were
- * accepted. A source gives each guessed token a share: the fraction of earlier
- * occurrences that this token followed. A factor turns the share into a
- * probability. There is one factor for each class of (origin, match length,
- * depth): the number of guesses of the class that were accepted, divided by the
- * sum of their shares. The factor starts from a prior that grows with the match
- * length.
+ * accepted. A source gives each guessed token a share: the fraction of the
+ * earlier occurrences of the matched tokens that this token followed. A factor
+ * turns the share into a probability. There is one factor for each class of
+ * guesses with the same origin (index in which the guess was found), match
+ * length and depth in the draft tree: the number of guesses of the class that
+ * were accepted, divided by the sum of their shares. The factor starts from a
+ * prior that grows with the match length.
  *
  * Lengths and depths are grouped in classes, so that a single request gives
  * enough samples for each class. Not thread-safe.

@@ -3,8 +3,9 @@
  * the end of a token sequence, in the sequence itself or elsewhere, and guesses
  * the tokens that followed them. source_drafter_open makes a drafter from a
  * source. For each path of the draft tree this drafter gets guesses from the
- * source. It learns how reliable these guesses are (host/draft/reliance.h), so
- * that the probabilities of different sources are comparable.
+ * source. The drafter learns how reliable the guesses are
+ * (host/draft/reliance.h), so that the probabilities of different sources are
+ * comparable.
  *
  * A place is the state of a source after a path: after the sequence and some
  * drafted tokens. Not thread-safe.
@@ -48,8 +49,8 @@ struct source {
 	/* The source counts its searches here, and owns the struct. The caller
 	 * reads the counts and resets them to 0. */
 	struct search_work *work;
-	/* for each origin, the name under which statistics count the guesses of
-	 * this origin */
+	/* for each value of source_guess.origin, the name under which
+	 * statistics count the guesses of this origin */
 	enum draft_source from[RELIANCE_ORIGINS];
 	/*
 	 * Set the sequence to text[n], n >= 1. Its first `same` tokens are

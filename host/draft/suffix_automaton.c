@@ -186,10 +186,11 @@ static int append(struct suffix_automaton *a, int32_t token, struct err *e)
 
 /*
  * Wherever the substrings of a state end, the substrings of the state to which
- * its suffix link leads end, too. So each new prefix adds one occurrence to
- * every state along its chain of suffix links. settle() visits each affected
- * state once, longest states first, and adds its new occurrences to those of
- * the state to which its suffix link leads.
+ * its suffix link leads end, too. So each new prefix of a sequence adds one
+ * occurrence to its own state and to every state on the chain of suffix links
+ * from there. settle() visits each of these states once, states with longer
+ * substrings first, and adds the state's new occurrences to those of the state
+ * to which its suffix link leads.
  */
 struct touched {
 	uint32_t state, count; /* count before settle() */
@@ -215,9 +216,9 @@ static int touch(struct suffix_automaton *a, struct settling *s, uint32_t state,
 	struct err *e)
 {
 	while (state && !(a->count[state] & TOUCHED)) {
-		/* count two steps (dependent loads): one here, and one when the
-		 * state's new occurrences are added to those of its suffix
-		 * link */
+		/* count two steps (loads whose address the previous load gave):
+		 * one here, and one when the state's new occurrences are added
+		 * to those of the state to which its suffix link leads */
 		a->work->steps += 2;
 		uint32_t *first = &s->first[a->state[state].len];
 		int ret = suffix_reserve((void **)&s->touched, &s->room,

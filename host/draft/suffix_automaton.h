@@ -41,7 +41,8 @@ enum suffix_kind {
  * link. */
 #define SUFFIX_ROOT 0u
 
-/* The steps of building and of look-ups are added to *work. */
+/* The steps (dependent loads) of building and of look-ups are added to
+ * *work. */
 int suffix_automaton_open(struct suffix_automaton **out, enum suffix_kind,
 	struct search_work *work, struct err *);
 void suffix_automaton_close(struct suffix_automaton *);
@@ -108,11 +109,11 @@ struct suffix_child {
 };
 
 /*
- * List the tokens that follow a state's substrings: up to `most` of the best
- * SUFFIX_CHILDREN. Returns the number of listed tokens. In a SUFFIX_TEXT the
- * list is sorted by first occurrence, so the token after the state's first
- * occurrence comes first. In a SUFFIX_HISTORY the list is sorted by descending
- * count, and equal counts by token id.
+ * List the tokens that follow a state's substrings: the first `most` in the
+ * order below, at most SUFFIX_CHILDREN. Returns the number of listed tokens. In
+ * a SUFFIX_TEXT the list is sorted by first occurrence, so the token after the
+ * state's first occurrence comes first. In a SUFFIX_HISTORY the list is sorted
+ * by descending count, and equal counts by token id.
  */
 uint32_t suffix_automaton_children(struct suffix_automaton *, uint32_t state,
 	struct suffix_child *out, uint32_t most);

@@ -17,8 +17,9 @@
  * count, are among the first WALK children. Proof: when a child moves to the
  * front, it has at least 1 / (2 * SUFFIX_RARE) of its parent's count. Since a
  * child worth listing was last counted, the parent's count has grown by a
- * factor of at most SUFFIX_RARE, so at most WALK - 1 other children can have
- * moved ahead of it. */
+ * factor of at most SUFFIX_RARE. Each child that moved ahead of it since then
+ * has at least 1 / (2 * SUFFIX_RARE) of the parent's count at that time, so
+ * these are at most 2 * SUFFIX_RARE * SUFFIX_RARE = WALK - 1 children. */
 #define WALK (2 * SUFFIX_RARE * SUFFIX_RARE + 1)
 
 struct node {
@@ -77,8 +78,9 @@ static uint32_t find_slot(
 		0x9e3779b97f4a7c15u;
 	uint32_t s = (uint32_t)(h >> 32) & t->mask;
 
-	/* count three steps (dependent loads): reading the slot, the node, and
-	 * the first token of its label */
+	/* count three steps (each is a load whose address the previous load
+	 * gave): reading the slot, the node, and the first token of its
+	 * label */
 	t->work->steps += 3;
 	while (t->slot[s] != NONE &&
 		(t->node[t->slot[s]].parent != parent ||
@@ -153,9 +155,9 @@ static void link_last(struct suffix_tree *t, uint32_t parent, uint32_t node)
 }
 
 /*
- * Move a child to the front of its ring if its count is at least 1 /
- * (2 * SUFFIX_RARE) of p->count. A child is listed if it has at least 1 /
- * SUFFIX_RARE of the parent's count without the live suffixes that end within
+ * Move a child to the front of its ring if its count is at least 1 / (2 *
+ * SUFFIX_RARE) of p->count. suffix_tree_next lists a child that has at least 1
+ * / SUFFIX_RARE of the parent's count without the live suffixes that end within
  * the parent's label; p->count includes these suffixes. As long as they are at
  * most half of p->count, every child that is listed passes this test. If they
  * are more than half, the parent has fewer than WALK children, and the order of

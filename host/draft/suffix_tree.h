@@ -61,8 +61,9 @@ void suffix_tree_clear(struct suffix_tree *);
 /* Number of tokens of all sequences. */
 size_t suffix_tree_tokens(const struct suffix_tree *);
 
-/* The place of a string in the tree: the first `at` tokens of a node's label.
- * All zero for the empty string. Valid until the tree changes. */
+/* The place of a string in the tree: the string ends after the first `at`
+ * tokens of the label of `node`. All zero for the empty string. Valid until the
+ * tree changes. */
 struct suffix_place {
 	uint32_t node, at;
 };
