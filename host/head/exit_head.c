@@ -184,8 +184,9 @@ void exit_head_score(const struct exit_head *h, const float *hidden,
 		uint32_t some;
 
 		assert(token[i] >= 0 && (uint32_t)token[i] < h->n_vocab);
-		/* Dot product of the token's output row and the normed state.
-		 * The norm's common factor `factor` is applied at the end. */
+		/* Dot product of the token's row of the output matrix and the
+		 * normed state. The norm's common factor `factor` is applied at
+		 * the end. */
 		sum = 0;
 		for (uint32_t at = 0; at < h->n_embd; at += some) {
 			some = h->n_embd - at < PIECE ? h->n_embd - at : PIECE;

@@ -89,8 +89,8 @@ void reward_report(struct reward *r, reward_function *score, void *arg)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Set r->path to the bundled reward model that belongs to the target, which
- * must be a bundled model. */
+/* Set r->path to the bundled reward model that belongs to the target. Fails if
+ * the target is not a bundled model that has one. */
 static int find_own(struct reward *r, struct err *e)
 {
 	static const struct {

@@ -76,12 +76,12 @@ uint32_t reward_tap_layers(const struct reward *);
 bool reward_scores_fall(const struct reward *);
 /*
  * Prepare scoring; call this once, before the first reward_score. The reward
- * runs beside `session`, which must be closed after the reward; session_opts
- * are the options with which `session` was opened. Up to `texts` texts can be
- * scored in one call without computing any of their tokens twice. If
- * session_opts.tap_layers is reward_tap_layers(), every text must come with the
- * target's hidden states (reward_text.state); the scores are bit for bit the
- * same as without hidden states. Returns 0 or a negative errno.
+ * runs beside `session`; `session` must be closed after the reward;
+ * session_opts are the options with which `session` was opened. Up to `texts`
+ * texts can be scored in one call without computing any of their tokens twice.
+ * If session_opts.tap_layers is reward_tap_layers(), every text must come with
+ * the target's hidden states (reward_text.state); the scores are bit for bit
+ * the same as without hidden states. Returns 0 or a negative errno.
  */
 int reward_start(struct reward *, struct session *, const struct session_opts *,
 	uint32_t texts, struct err *);

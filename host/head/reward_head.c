@@ -128,7 +128,8 @@ static void head_close(struct reward *r)
 
 /* ---- notes (results for tokens) ------------------------------------------ */
 
-/* Write to *note the log-probability that token `next` is right. */
+/* Write to *note the log-probability that token `next` is right; `state` is the
+ * normed final state of the token before it. */
 static void head_finish(
 	void *arg, const float *state, int32_t next, float *note)
 {

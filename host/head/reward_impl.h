@@ -17,9 +17,10 @@ struct reward_kind {
 	/* Returns the number of the target's layers that the reward need not
 	 * compute again (result of reward_tap_layers); NULL means 0. */
 	uint32_t (*tap_layers)(const struct reward *);
-	/* Read the file at reward->path into reward->own, which reward_close
-	 * frees. close(), unless NULL, releases the data that reward->own
-	 * points to, even after a failure. */
+	/* Read the file at reward->path, and set reward->own to the memory of
+	 * the kind. In any case reward_close then calls close(), unless it is
+	 * NULL, which releases what this memory refers to, and frees
+	 * reward->own. */
 	int (*read)(struct reward *, struct err *);
 	int (*start)(struct reward *, struct session *,
 		const struct session_opts *, uint32_t texts, struct err *);

@@ -170,7 +170,7 @@ static int check_keys(const struct prm *p, struct err *e)
 {
 	const struct model *m = p->model;
 	const struct gguf_kv *labels;
-	/* the value of llama.cpp's LLAMA_POOLING_TYPE_RANK */
+	/* if the file has no such key: llama.cpp's LLAMA_POOLING_TYPE_RANK */
 	uint64_t pooling = 4;
 	char key[96];
 	int ret;

@@ -99,9 +99,10 @@ int scorer_open(struct scorer **out, const struct model *model,
 	o.as = limits->as;
 	o.layout = limits->layout;
 
-	/* Number of cache slots: two contexts plus TAIL slots per sequence, but
-	 * at most a quarter of the address window, and at least one context
-	 * plus TAIL slots. */
+	/* Number of cache slots: as many as two texts of the maximum length
+	 * (`context`) need, plus TAIL slots per sequence, but at most a quarter
+	 * of the address window. In any case there are slots for one text of
+	 * the maximum length, plus TAIL. */
 	token = 2ull * model->n_layer * model->n_kv_head * model->head_dim *
 		sizeof(float);
 	want = 2ull * context + (uint64_t)o.sequences * TAIL;
@@ -319,8 +320,8 @@ static int take(struct scorer *s, const struct scorer_text *t,
 	if (n > from)
 		memcpy(h->note, note_at(s, like, from),
 			(n - from) * s->reader.note * sizeof(*h->note));
-	/* The new text continues the cached text. So the token after the last
-	 * copied note is now known: complete this note. */
+	/* If the new text begins with the whole cached text, the token after
+	 * the last copied note is now known: complete this note. */
 	if (n > from && n == like->n && finishes)
 		s->reader.finish(s->reader.arg, like->tail, t->token[n],
 			note_at(s, h, n - 1));
@@ -330,8 +331,8 @@ static int take(struct scorer *s, const struct scorer_text *t,
 
 /* ---- passes -------------------------------------------------------------- */
 
-/* Add rows to the pass for the tokens of the text that are not yet computed, as
- * many as fit. Returns the number of added rows. */
+/* Add rows to the pass, from row `at` on, for the tokens of the text that are
+ * not yet computed, as many as fit. Returns the number of added rows. */
 static uint32_t add_rows(struct scorer *s, const struct held *h, uint32_t at)
 {
 	uint32_t n = h->end - h->n, room = s->max_rows - at;

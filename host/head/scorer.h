@@ -76,9 +76,9 @@ struct scorer_limits {
 	const struct shape *as;
 };
 
-/* Open `model` on a new session beside the session `beside`, which must be
- * closed after the scorer. session_opts are the options of `beside`. Returns 0
- * or a negative errno. */
+/* Open `model` on a new session beside the session `beside`. The caller must
+ * close `beside` after the scorer. session_opts are the options of `beside`.
+ * Returns 0 or a negative errno. */
 int scorer_open(struct scorer **out, const struct model *model,
 	struct session *beside, const struct session_opts *,
 	const struct scorer_limits *, const struct scorer_reader *,

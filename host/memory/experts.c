@@ -295,7 +295,8 @@ int experts_take(struct experts *x, uint64_t turn_ps,
 		bool left = false;
 		uint64_t from;
 
-		/* If a read failed, no expert is taken. */
+		/* End the reads of the experts that are ready. If one of these
+		 * reads failed, no expert is taken. */
 		for (uint32_t i = 0; i < x->n_begun && !ret; i++) {
 			const struct begun *b = &x->begun[i];
 			struct slot *s = slot_of(x, x->layer, b->expert);

@@ -6,8 +6,8 @@
  *
  * The pool makes consecutive runs of a sequence adjacent where it can. A pass
  * (one forward computation) describes the slots to which a row attends as a
- * list of spans; a list with fewer spans takes less time. A pool is used by one
- * thread.
+ * list of spans (ranges of adjacent slots); a pass with fewer spans takes less
+ * time. A pool is used by one thread.
  */
 #ifndef HOST_MEMORY_KV_POOL_H
 #define HOST_MEMORY_KV_POOL_H

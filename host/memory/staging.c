@@ -110,7 +110,8 @@ size_t staging_slot_bytes(
 	return (size_t)align_up(most, IMAGE_PAGE);
 }
 
-/* Cut the output matrix into parts that fill a slot. */
+/* Cut the output matrix into `parts` pieces of `part` bytes, the last of which
+ * may be shorter. */
 static int add_output(
 	struct staging *s, size_t part, uint32_t parts, struct err *e)
 {
@@ -391,7 +392,7 @@ static int take_piece(struct staging *s, uint32_t piece, uint64_t turn_ps,
 		s->slot[s->queue[(s->oldest + i) % STREAM_SLOTS]].piece !=
 			piece)
 		i++;
-	/* the piece is neither in a slot nor being read: read it next */
+	/* if the piece is neither in a slot nor being read, read it next */
 	if (i == s->queued)
 		set_next(s, piece);
 	for (;;) {

@@ -44,9 +44,10 @@ struct staging_opts {
 	struct residency residency; /* at least one layer must be streamed */
 	unsigned slots; /* number of staging slots, 2 to STREAM_SLOTS */
 	/*
-	 * Maximum number of parts per layer. A value above 1 requires
-	 * staging_parts_may; in that case `tensor` is [layer][WIRE_T_COUNT],
-	 * the tensors in each layer's extent.
+	 * Maximum number of parts per layer, above 1 only if staging_parts_may
+	 * returns true. If the value is above 1, `tensor` is
+	 * [layer][WIRE_T_COUNT], the tensors in each layer's extent (the
+	 * layer's bytes in the image).
 	 */
 	unsigned parts;
 	const struct wire_tensor (*tensor)[WIRE_T_COUNT];

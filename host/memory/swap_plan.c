@@ -188,9 +188,9 @@ static void consider(struct search *s, const bool *temporary)
 /*
  * Choose temporary operators as llada.cpp does: an operator becomes temporary
  * if the operators since the last temporary operator run at least as long as
- * its own copy takes. Then, until `need` bytes are temporary, make one more
- * operator temporary: the one with the largest min(run, copy) per byte, the
- * copy time that its own run can hide.
+ * the operator's copy takes. Then make further operators temporary, until
+ * `need` bytes are temporary: first the operators with the largest min(run,
+ * copy) per byte, which is the copy time that the operator's own run can hide.
  */
 static void walk(struct search *s, uint64_t need)
 {

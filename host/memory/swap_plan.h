@@ -17,8 +17,9 @@
  * max-plus algebra (sums become maxima, products become sums) with a state of
  * four instants, so the average is the largest cycle mean of the system (Karp,
  * "A characterization of the minimum cycle mean in a digraph", 1978). A cycle
- * has up to four passes, so the mean is exact in twelfths of the unit of time
- * (12 is a multiple of 1, 2, 3 and 4).
+ * leads from an instant back to the same instant, in up to four passes, so the
+ * mean is exact in twelfths of the unit of time (12 is a multiple of 1, 2, 3
+ * and 4).
  *
  * Quality. For up to SWAP_EXACT operators, every choice of temporary operators
  * is tried and the stall is the minimum. For more operators, the stall is the

@@ -335,7 +335,8 @@ static int load_block(const struct model *m, struct workers *workers,
 		const struct wire_tensor *to = b->tensor[i];
 		uint32_t l = b->first_layer + i;
 
-		/* the layer starts where its first tensor starts */
+		/* in a flash image the layer is one range of bytes, which
+		 * starts with the first tensor */
 		if (l < m->layers_packed) {
 			ret = packed_read(m->packed, IMAGE_LAYER, l,
 				dst + to[0].offset, e);

@@ -85,9 +85,9 @@ static inline bool block_ends(const struct block *b)
  * are at least `want` resident blocks, or one per layer if fewer layers are
  * resident. There are more blocks if a block would otherwise exceed `limit`
  * bytes; only a block of a single layer may exceed `limit`. A strip of tiles
- * has at most `strip_max` bytes; weights_cut returns -EFBIG if the flash image
- * has larger strips. The caller owns *blocks and frees them with
- * weights_release.
+ * (the weights of 32 outputs) has at most `strip_max` bytes; weights_cut
+ * returns -EFBIG if the flash image has larger strips. The caller owns *blocks
+ * and frees them with weights_release.
  */
 struct weights_plan {
 	enum layout layout;

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* If the step function of a builder requests the expansion of no node, it is
- * called again at once. It can also request more nodes than one call of
- * build_next returns; the next calls return the other nodes. */
+/* If a step function requests the expansion of no node, it is called again at
+ * once. A step function can also request more nodes than one call of build_next
+ * returns; the next calls return the other nodes. */
 int build_next(
 	struct build *b, const uint32_t **node, uint32_t *n, struct err *e)
 {
@@ -96,9 +96,9 @@ void build_specinfer_begin(struct build *b, struct tree *t,
 
 /* ---- EAGLE-2 ------------------------------------------------------------- */
 
-/* Add the `beam` best children of the layer that was expanded last. Do not add
- * candidates at the depth limit: in the end grow_select chooses the best
- * candidates of all layers, also among candidates that are not nodes. */
+/* Add the `beam` best children of the layer that was expanded last. At the
+ * depth limit, end with grow_select instead, which keeps the best candidates of
+ * all layers, also candidates that are not nodes yet. */
 static int eagle2_step(struct build *b, struct err *e)
 {
 	struct tree *t = b->tree;
@@ -128,9 +128,9 @@ void build_eagle2_begin(struct build *b, struct tree *t,
 /* ---- OPT-Tree ------------------------------------------------------------ */
 
 /*
- * After each layer, reduce the tree to the best of all known candidates. A
- * candidate that has been dropped cannot become one of the best again. The new
- * nodes, of depth `depth`, are the last nodes of the tree.
+ * After each layer, reduce the tree to the limits.rows - 1 best of all known
+ * candidates. A candidate that has been dropped cannot become one of these best
+ * again. The new nodes, of depth `depth`, are the last nodes of the tree.
  */
 static int opt_step(struct build *b, struct err *e)
 {
@@ -182,8 +182,8 @@ static int edgellm_step(struct build *b, struct err *e)
 	struct tree *t = b->tree;
 	uint32_t node = b->first, best = 0;
 
-	/* If an expanded leaf has no candidates, the draft model's context is
-	 * full. */
+	/* The node that was expanded last has no candidates only if the draft
+	 * model's context is full. */
 	if (!b->limits.depth || !tree_expects(t, node))
 		return BUILD_DONE;
 	while (t->n_children[node] < CHILDREN &&

@@ -11,10 +11,10 @@
  * again. So the trees of several requests can grow side by side, and one pass
  * of a draft model can expand nodes of all these trees.
  *
- * All builders are deterministic. Equal candidates are ordered by the time at
- * which their parents were added, and candidates of the same parent by token
- * id. In every builder the children of a node are its first candidates. If the
- * drafter's context is full, the tree stays smaller.
+ * All builders are deterministic. Candidates of equal probability are ordered
+ * by the time at which their parents were added, and candidates of the same
+ * parent by token id. In every builder the children of a node are its first
+ * candidates. If the drafter's context is full, the tree stays smaller.
  *
  * The tree must have room for `rows` nodes; some builders need more, as
  * documented below. If build_next or the drafter fails, the build can be
@@ -66,8 +66,8 @@ struct build {
 	/* [bytes] scratch memory, reused from tree to tree */
 	void *memory;
 	size_t bytes;
-	/* Parameters of those builders that have parameters; for the builder
-	 * opt also its current state. */
+	/* Parameters of those builders that have parameters. `layers` and
+	 * `expected` are the current state of the builder opt. */
 	const uint32_t *width;
 	uint32_t n_widths, beam, layers;
 	double threshold, expected;
@@ -79,7 +79,8 @@ struct build {
 
 enum {
 	BUILD_DONE, /* the tree is complete */
-	/* node[n], n >= 1, must be expanded before the next call */
+	/* build_next has returned nodes, which must be expanded before its next
+	 * call */
 	BUILD_EXPAND,
 };
 
@@ -136,9 +137,11 @@ void edgellm_init(struct edgellm *);
 void build_edgellm_begin(struct build *, struct tree *,
 	const struct build_limits *, const struct edgellm *);
 /*
- * Adapt alpha after a verification. A branch consists of the accepted nodes and
- * then the likeliest children: `drafted` is the number of nodes of this branch,
- * and `accepted` the number of accepted nodes. Does nothing if `drafted` is 0.
+ * Adapt alpha after a verification. Take the path of the accepted nodes, and
+ * continue it with the likeliest child of its last node until it ends in a
+ * leaf: `drafted` is the number of nodes of this path, and `accepted` the
+ * number of accepted nodes, both without the root. Does nothing if `drafted` is
+ * 0.
  */
 void edgellm_saw(struct edgellm *, uint32_t drafted, uint32_t accepted);
 
@@ -153,9 +156,10 @@ struct gain_rule {
 	double rate;
 	/* lower limit of the draft's reliability; default 0.3 */
 	double rho_min;
-	/* Moving averages over verified nodes. hit: 1 if the accepted token was
-	 * among the node's candidates, else 0. mass: sum of the candidates'
-	 * draft probabilities. */
+	/* Moving averages over the nodes on accepted paths. hit: average of 1
+	 * for a node whose next accepted token was among its candidates, and 0
+	 * for other nodes. mass: average of the sum of a node's draft
+	 * probabilities. */
 	double hit, mass;
 	/* Only for the builder lever: how the probability that the accepted
 	 * token is a candidate is divided among the candidates. */
@@ -222,16 +226,18 @@ bool build_lever_pays(const struct build_limits *, const struct pass_cost *,
 
 /*
  * Like build_lever_begin, but with costs by tree shape (tree_cost.h), as in the
- * paper's greedy algorithm 1: repeatedly add the candidate with the largest
- * gain per cost, until this ratio is no better than gain / cost of the tree.
+ * greedy algorithm 1 of the Lever paper: repeatedly add the candidate with the
+ * largest gain per cost, until this ratio is no better than gain / cost of the
+ * tree.
  *
- * If the cost has steps (an NPU computes whole tiles), this rule stops at the
- * first step. With best_prefix the builder continues up to the limits and then
- * returns the best of the trees that it has built on the way; of equally good
- * trees, the smallest. The builder stops early when no better tree is possible,
- * according to two bounds. With m more nodes, the gain G grows by at most m
- * times the largest reach R of a candidate; and the cost L is at least the cost
- * with m more rows, the same number of leaves and no further expansions.
+ * If the cost rises in steps (an NPU computes whole tiles of rows), this rule
+ * stops at the first step. With best_prefix the builder continues up to the
+ * limits and then returns the best of the trees that it has built on the way;
+ * of equally good trees, the smallest. The builder stops early when no better
+ * tree is possible, according to two bounds. With m more nodes, the gain G
+ * grows by at most m times the largest reach R of a candidate; and the cost L
+ * is at least the cost with m more rows, the same number of leaves and no
+ * further expansions.
  *
  * The cost L is computed as if the drafter expanded every node above the depth
  * limit. In fact a node is expanded only when its candidates could be added

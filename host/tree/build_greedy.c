@@ -148,9 +148,9 @@ static struct choice choose(const struct growth *g)
 {
 	struct choice c = { 0 };
 	double now = latency(g, g->n, g->leaves, g->drafted);
-	/* Increase dL of the cost if a candidate is added. The first index is 1
-	 * if the candidate has siblings; the second is 1 if the candidate may
-	 * have children. */
+	/* step[i][j]: increase dL of the cost if a candidate is added; i is 1
+	 * if the candidate has siblings, j is 1 if the candidate may have
+	 * children. */
 	double step[2][2];
 
 	for (uint32_t i = 0; i < 2; i++)

@@ -1,10 +1,11 @@
 /*
- * The reach of a candidate is the probability that verification reaches it. The
- * candidates of all expanded nodes form a list sorted by descending reach. Any
- * prefix of this list is a tree, because no candidate has a larger reach than
- * its parent. Three decisions remain: whether to draft at all, how many more
- * nodes to expand, and how long a prefix to take. Of these decisions, only an
- * expansion cannot be undone.
+ * Lever's tree builder (build_lever_begin). The reach of a candidate is the
+ * probability that verification reaches it. The candidates of all expanded
+ * nodes form a list sorted by descending reach. Any prefix of this list is a
+ * tree, because no candidate has a larger reach than its parent. Three
+ * decisions remain: whether to draft at all, how many more nodes to expand, and
+ * how long a prefix to take. Of these decisions, only an expansion cannot be
+ * undone.
  *
  * The first n entries yield the gain G(n), the sum of their reach, in the time
  * L(G, d, C(n)) (pass_cost.h). d is the drafting time spent on this tree, and
@@ -62,8 +63,8 @@ struct growth {
 	uint32_t *keep; /* [limits->rows] nodes of the finished tree */
 	/* predicted duration of the expansions made for this tree */
 	double drafting;
-	/* number of expanded nodes, not counting the first node of each
-	 * batch */
+	/* number of expanded nodes, not counting the first node of each batch
+	 * (nodes that are expanded together) */
 	uint32_t ahead;
 	/* The nodes that are being expanded, whose candidates are not in the
 	 * list yet. */
@@ -94,7 +95,8 @@ static void enter_candidates(struct growth *g, struct entry parent)
 	uint32_t node = (uint32_t)parent.node, n = g->tree->n_candidates[node];
 	double p[TREE_CANDIDATES];
 
-	/* the node was not expanded, because the draft's context is full */
+	/* without candidates the node was not expanded, because the draft's
+	 * context is full */
 	if (!tree_expects(g->tree, node))
 		return;
 	gain_rule_estimate(rule, &rule->draft, g->tree, node, NULL,

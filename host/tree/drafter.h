@@ -60,11 +60,11 @@ struct drafter {
 	/*
 	 * begin() and expand() for the trees of several requests at once, which
 	 * is faster and gives the same results. The drafter of the first tree
-	 * must have been opened by itself, and the drafters of the other trees
-	 * with that drafter as draft_site.like (host/draft/draft_kind.h). The
-	 * whole cost counts as cost of the first tree's drafter. If begin_all
-	 * and expand_all are NULL, the caller uses begin() and expand() for
-	 * each tree.
+	 * must have been opened without draft_site.like
+	 * (host/draft/draft_kind.h), and the drafters of the other trees with
+	 * the first tree's drafter as draft_site.like. The whole cost counts as
+	 * cost of the first tree's drafter. If begin_all and expand_all are
+	 * NULL, the caller uses begin() and expand() for each tree.
 	 */
 	int (*begin_all)(const struct drafter_ask *, uint32_t n, struct err *);
 	int (*expand_all)(const struct drafter_ask *, uint32_t n, struct err *);

@@ -1,8 +1,8 @@
 /*
  * Pruning of a token tree in the middle of its verification (Lever, section
- * 4.3): rows that verification will probably not reach skip the upper layers.
- * Pruning can shorten the accepted path but never change its tokens, because
- * the ancestors of every kept node are kept too.
+ * 4.3): rows (nodes of the tree) that verification will probably not reach skip
+ * the upper layers. Pruning can shorten the accepted path but never change its
+ * tokens, because the ancestors of every kept node are kept too.
  *
  * A predictor at an early-exit layer scores the candidates of each node
  * (equation 7), and also shadow tokens, which are candidates that did not
@@ -35,8 +35,9 @@ struct prune_opts {
 	 * which the rate is highest. */
 	double threshold;
 	/* Whether to score shadow tokens, too: candidates that are not nodes.
-	 * If false (for ablation studies), the only child of a node has
-	 * probability 1. */
+	 * If false (for ablation studies), the probabilities of the children of
+	 * a node are computed as if there were no other candidates: an only
+	 * child gets what all candidates have together. */
 	bool shadow;
 	struct calibration calibration;
 	/* rule: for the estimates of candidates' probabilities. cost: the cost
