@@ -15,8 +15,8 @@ _Static_assert(
 
 /*
  * All edges to a state have the same token, which is the last token of the
- * state's substrings. So the token is stored in the state, and a state with a
- * single edge stores only the edge's target.
+ * state's substrings. So the target state gives the token of an edge (label()),
+ * and a state with a single edge stores only the edge's target.
  */
 struct state {
 	uint32_t len, link;
@@ -98,8 +98,8 @@ static int add_state(struct suffix_automaton *a, struct state s, uint32_t *out,
 }
 
 /* Append `token` to the longest substring of state `from`, and set *out to the
- * state of the resulting substring: the target of the edge, or a clone split
- * off from the target. */
+ * state of the resulting substring: the target of the edge by `token`, or a
+ * clone split off from this target. */
 static int reach(struct suffix_automaton *a, uint32_t from, int32_t token,
 	uint32_t *out, struct err *e)
 {

@@ -16,7 +16,8 @@
  * A regular expression for a number. Either commas separate all thousands, as
  * in 1,234,567, or the number has no commas. A point is part of the number only
  * if digits follow; otherwise the point ends a sentence. A minus is a sign
- * unless a number, word or bracket ends directly before it.
+ * unless a number, word or bracket ends directly before it. The number may be a
+ * fraction, such as 3/4.
  */
 #define NUMBER                                    \
 	"(?:(?<![\\w).])-)?"                      \
@@ -62,8 +63,8 @@ static const struct {
 #define N_SPELLING (sizeof(spelling) / sizeof(spelling[0]))
 
 struct answer_form {
-	/* appends the found part of the text to the strbuf, in canonical
-	 * form */
+	/* append the answer that was found in a text to the strbuf, in
+	 * canonical form: the one spelling that equal answers share */
 	void (*put)(struct part, struct strbuf *);
 	bool boxed;
 	/* the pattern to find in a text; NULL if the answer is the whole
@@ -218,8 +219,8 @@ static bool last_boxed(struct part text, struct part *out)
 static void put_boxed(
 	const struct answer_form *f, struct part p, struct strbuf *out)
 {
-	/* This is enough: all replacements together make the text less than
-	 * four times as long. */
+	/* This room is enough, because all replacements together make the text
+	 * less than four times as long. */
 	PCRE2_SIZE room = 4 * p.len + 64, len = p.len;
 	char *text = malloc(2 * room), *next = text ? text + room : NULL;
 	char *both = text;

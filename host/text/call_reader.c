@@ -1,6 +1,7 @@
 /* Divides an output into text and tool calls (chat_tools.h). The sampler allows
- * only outputs of the required form, so a few bytes are enough to find the
- * parts of a call. */
+ * only outputs in which calls have the format of the style (call_style.h), so
+ * the marker, the quotes and the braces are enough to find the parts of a
+ * call. */
 #include "host/text/chat_tools.h"
 
 #include "base/strbuf.h"

@@ -1,7 +1,7 @@
 /*
  * The strings with which a family of chat templates writes tools, calls and
- * results, as a table that the files of chat_tools.h share. The strings are
- * copied from the templates, because the models were trained with them.
+ * results, as a table for the files that implement chat_tools.h. The strings
+ * are copied from the templates, because the models were trained with them.
  */
 #ifndef HOST_TEXT_CALL_STYLE_H
 #define HOST_TEXT_CALL_STYLE_H
@@ -40,22 +40,24 @@ struct call_style {
 	size_t indent;
 	const char *tools_open, *tools_between, *tools_close;
 
-	/* Format of calls in the prompt: the text before the first call, before
-	 * each further call, and after the last call. With bare_calls, calls
-	 * are outside of assistant turns. If calls follow an answer's text,
-	 * answer_lead is written before the answer's text. If the answer is
-	 * given as tokens, which include its calls, answer_end is written after
-	 * the tokens. */
+	/* Format of calls in the prompt: `first` precedes the first call,
+	 * `next` each further call, and `last` follows the last call. With
+	 * bare_calls, calls are outside of assistant turns. If calls follow an
+	 * answer's text, answer_lead is written before the answer's text. If
+	 * the answer is given as tokens, which include its calls, answer_end is
+	 * written after the tokens. */
 	bool bare_calls;
 	const char *answer_lead, *answer_end;
 	const char *first, *next, *last;
 	bool ids; /* whether a call has an id, which its result repeats */
 
-	/* Format of results in the prompt, each in a user turn or, with
-	 * bare_results, outside of turns. With `ids` a result has the id of its
-	 * call: if result_id is not NULL, the id and then the string result_id
-	 * precede the text; otherwise the result is the JSON object {"content":
-	 * text as JSON, "call_id": id}. */
+	/* Format of results in the prompt, in a user turn or, with
+	 * bare_results, outside of turns. result_open precedes a result, or
+	 * result_again if the result shares its turn with the result before it;
+	 * result_close follows. With `ids` a result has the id of its call: if
+	 * result_id is not NULL, the id and then the string result_id precede
+	 * the text; otherwise the result is the JSON object {"content": text as
+	 * JSON, "call_id": id}. */
 	bool bare_results;
 	/* whether the text of a result is written as a JSON string */
 	bool result_quoted;

@@ -302,7 +302,8 @@ int chat_format(enum chat_family family, const struct chat_turn *turn, size_t n,
 		return ret;
 
 	/* systems: number of system turns at the start. host: index of the user
-	 * turn that contains them; n if no user turn contains them. */
+	 * turn into which they are written; n if they are a turn of their
+	 * own. */
 	systems = turn[0].role == CHAT_SYSTEM ? joined(turn, n) : 0;
 	for (size_t i = 0; f->place != SYSTEM_TURN && systems && i < n; i++)
 		if (turn[i].role == CHAT_USER && !turn[i].joins &&

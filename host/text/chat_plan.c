@@ -154,9 +154,9 @@ static int push_result(struct chat_plan *p, const struct call_style *s,
 	return 0;
 }
 
-/* Append an assistant turn. With bare_calls, an assistant turn before a call or
- * a result is written as part of the call, without the template's end of an
- * answer. */
+/* Append an assistant turn, unless it is empty and a call follows. With
+ * bare_calls, calls are outside of assistant turns; an answer before a call or
+ * a result is then written outside of turns, too. */
 static void push_answer(struct chat_plan *p, const struct call_style *s,
 	const struct chat_turn *turn, size_t i, size_t n)
 {

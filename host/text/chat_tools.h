@@ -96,8 +96,8 @@ void chat_plan_release(struct chat_plan *);
 
 /* ---- output -------------------------------------------------------------- */
 
-/* Divides an output of the form chat_tools.nodes into text and tool calls.
- * Zero-initialise the struct, then set the members up to `arg`. */
+/* Divides an output that has the form chat_tools.nodes into text and tool
+ * calls. Zero-initialise the struct, then set the members up to `arg`. */
 struct call_reader {
 	const struct call_style *style;
 	struct json_tags tags; /* result of call_style_tags */

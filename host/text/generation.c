@@ -23,7 +23,7 @@ struct generation {
 	struct strbuf held;
 	float *logits;
 	/* logits from which the token that is being appended was sampled; NULL
-	 * if the method chose the token */
+	 * if the decoding method chose the token itself */
 	const float *drawn_from;
 	struct json_front place; /* state of opts.form after the last token */
 	enum gen_stop stop;

@@ -1,9 +1,9 @@
 /*
  * A generation: the token sequence of one request (prompt and output), with the
- * state for sampling the next token and for delivering text while it is
- * generated. A generation stops at an end-of-text token, at a stop string, or
- * at a limit on the number of tokens. Decoding methods append tokens to the
- * sequence.
+ * state for sampling the next token and for passing the text to a callback (the
+ * sink) while it is generated. A generation stops at an end-of-text token, at a
+ * stop string, or at a limit on the number of tokens. Decoding methods append
+ * tokens to the sequence.
  */
 #ifndef HOST_TEXT_GENERATION_H
 #define HOST_TEXT_GENERATION_H
@@ -132,8 +132,8 @@ int generation_open_like(
  * Copy a generation with all its tokens and its withheld text. The copy
  * continues at the same position, draws its random numbers from the stream with
  * the number `stream`, and delivers to `sink`. The copy uses the sampler of the
- * original, which must outlive the copy, and has no row of logits (gen_logits
- * returns NULL). Returns 0 or -ENOMEM.
+ * original; the sampler must outlive the copy. The copy has no row of logits
+ * (gen_logits returns NULL). Returns 0 or -ENOMEM.
  */
 int generation_fork(struct generation **out, const struct generation *,
 	uint64_t stream,
@@ -178,11 +178,10 @@ void gen_draft(struct generation *, const struct gen_draft *);
 /*
  * Append the text of a step to *text: first the text that was not delivered yet
  * because a stop string may begin in it, then the text of each token. The text
- * of token i is from at[i] to at[i + 1]. `at` has n + 2 elements; this function
- * sets all but the last. Masks have no text. The bytes of a character appear
- * with the token that completes it. A character that is cut off by a mask or by
- * the end appears as U+FFFD. Returns 0, -ENOMEM, or -EINVAL for an invalid
- * token.
+ * of token i is from at[i] to at[i + 1]. This function sets at[0] to at[n].
+ * Masks have no text. The bytes of a character appear with the token that
+ * completes it. A character that is cut off by a mask or by the end appears as
+ * U+FFFD. Returns 0, -ENOMEM, or -EINVAL for an invalid token.
  */
 int gen_step_text(const struct generation *, const struct gen_step *,
 	struct strbuf *text, size_t *at);

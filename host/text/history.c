@@ -101,8 +101,9 @@ int history_load(struct history *h, struct err *e)
 		return 0;
 	if (fstat(h->fd, &st))
 		return err_sys(e, errno, "cannot look at '%s'", h->path);
-	/* Writers never remove complete records from a file, so another program
-	 * has truncated the file. Drop all records. */
+	/* If complete records are missing at the end, another program has
+	 * truncated the file, because writers never remove complete records
+	 * from a file. Drop all records. */
 	if ((uint64_t)st.st_size < h->end)
 		forget(h);
 	h->size = (uint64_t)st.st_size;

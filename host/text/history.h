@@ -42,8 +42,9 @@ struct history;
 uint64_t vocabulary_hash(const struct gguf *);
 
 struct history_opts {
-	/* Vocabulary to which the ids belong. With n_vocab == 0 any vocabulary
-	 * is accepted and read from the file, which must then exist. */
+	/* The vocabulary to which the ids belong: its hash (vocabulary_hash)
+	 * and number of tokens. With n_vocab == 0 any vocabulary is accepted;
+	 * both values are then read from the file, which must exist. */
 	uint64_t vocabulary;
 	uint32_t n_vocab;
 	uint64_t max_bytes; /* largest size of the file after an append */
@@ -81,7 +82,8 @@ struct history_record {
  */
 int history_refresh(struct history *, struct err *);
 
-/* Records, oldest first. The ids of a record point into the mapped file. */
+/* The records, the oldest at index 0. The ids of a record point into the mapped
+ * file. */
 size_t history_count(const struct history *);
 struct history_record history_at(const struct history *, size_t i);
 

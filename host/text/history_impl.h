@@ -25,7 +25,8 @@ struct history {
 	/* offset of the end of the last record; 0 if no head has been written
 	 * to the file yet */
 	uint64_t end;
-	uint64_t damaged;         /* number of bytes between records */
+	/* number of bytes before `end` that are in no record */
+	uint64_t damaged;
 	struct history_head head; /* head of the file; valid if end is not 0 */
 	/* [n] offsets of the records in the file; owned */
 	uint64_t *at;

@@ -134,8 +134,9 @@ int history_reserve(struct history *h, size_t more, struct err *e)
  * otherwise set *taken to 0. The scan may have skipped bytes before `at`,
  * because they are damaged or because another process was still writing them
  * when they were read. In the second case these bytes are a complete record by
- * now, because only one process writes at a time; this record is then loaded
- * instead of the record at `at`.
+ * now, because the record at `at` was written after them and only one process
+ * writes at a time; the earlier record is then loaded instead of the record at
+ * `at`.
  */
 static int load_record(
 	struct history *h, uint64_t at, uint64_t *taken, struct err *e)

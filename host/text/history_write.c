@@ -58,8 +58,8 @@ static int lock(struct history *h, bool create, struct err *e)
 					"'%s' for more than 10 seconds; find "
 					"it with: lslocks",
 					h->path);
-			/* The file was replaced: stop waiting for the lock of
-			 * the old file. */
+			/* if the file was replaced, stop waiting for the lock
+			 * of the old file */
 			else if (!history_is_current(h))
 				break;
 			else

@@ -20,10 +20,11 @@ struct list {
 };
 
 /*
- * The tokens that a JSON value allows at a cell, which is a position within
- * this value (json_machine.h). ids: tokens after which the text is still valid.
- * ends: nodes of the token trie at which the value has ended. The enclosing
- * values decide whether the rest of a token below such a node is allowed.
+ * The tokens that may follow at a cell (a position within a JSON value,
+ * json_machine.h), as far as this value alone decides. ids: allowed tokens that
+ * end within the value or together with it. ends: nodes of the token trie whose
+ * bytes end the value; the enclosing values decide which longer tokens, below
+ * such a node, are allowed.
  */
 struct within {
 	struct list ids, ends;

@@ -48,7 +48,8 @@ struct json_frame {
 	/* number of characters, items or digits read so far; or the index of
 	 * the current property */
 	uint32_t count;
-	/* value of an unfinished escape, or bytes of an unfinished character */
+	/* in an escape \uXXXX, the value of the hex digits read so far; after
+	 * the first byte of a UTF-8 character, this byte */
 	uint32_t code;
 	/* one bit for each property already present; or the digits of a number
 	 * as an integer, without the point */

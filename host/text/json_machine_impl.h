@@ -35,10 +35,11 @@ enum object_state {
 	KEY_DUE
 };
 enum array_state { ARRAY_OPENED, ITEM_DUE, ITEM_AFTER };
-/* What was read last of a number: at most the minus (SIGN), the point, the e of
- * the exponent, the sign of the exponent, a 0 as the first digit (ZERO), or a
- * digit of another integer part (WHOLE), of the fraction (PART) or of the
- * exponent (POWER). The number may end in the last four states. */
+/* What was read last of a number. SIGN: at most the minus. POINT: the point.
+ * EXPONENT: the e of the exponent. EXPONENT_SIGN: the sign of the exponent.
+ * ZERO: a 0 as the first digit. WHOLE: a digit of another integer part. PART: a
+ * digit of the fraction. POWER: a digit of the exponent. The number may end in
+ * the last four states. */
 enum number_state {
 	SIGN,
 	POINT,

@@ -44,8 +44,8 @@ struct json_node {
 	/* minimum and maximum number of characters of a STRING or items of an
 	 * ARRAY */
 	uint32_t min, max;
-	/* node for the properties or items that are not in the range above;
-	 * JSON_NONE if no such properties or items are allowed */
+	/* node for the properties or items that are not in the range of `first`
+	 * and `n`; JSON_NONE if no such properties or items are allowed */
 	uint32_t rest;
 	/* one bit for each name in the range: whether the property is
 	 * required */

@@ -21,8 +21,8 @@ static const struct {
 	{ "object", OF_OBJECT } };
 
 /* Groups of keywords. NOTE: a keyword that does not restrict values. SHAPE: a
- * keyword that restricts the values of one type. The table below has the
- * keywords of the other groups. read_object_schema refuses a schema with
+ * keyword that restricts the values of one type. TYPE: type. VALUES: enum and
+ * const. CHOICE: anyOf. POINTER: $ref. read_object_schema refuses a schema with
  * keywords of groups that cannot be combined. */
 enum group { NOTE, SHAPE, TYPE, VALUES, CHOICE, POINTER };
 

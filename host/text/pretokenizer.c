@@ -297,7 +297,8 @@ static int next_match(const struct split *s, unsigned level, const char *text,
 	return 1;
 }
 
-/* Split depth first, so that no list of words needs to be stored. */
+/* Split each piece with the further expressions before the next piece is looked
+ * for, so that no list of words needs to be stored. */
 static int split_level(
 	const struct split *s, unsigned level, const char *text, size_t len)
 {

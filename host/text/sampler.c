@@ -36,7 +36,8 @@ struct sampler {
 	struct token_bias *bias; /* [opts.n_bias] */
 	/* [n_vocab] logits after biases and penalties */
 	float *logit;
-	/* [n_vocab] one bit per token: the token has already been penalised */
+	/* [n_vocab] one bit per token: whether the loop that applies a penalty
+	 * has already met the token */
 	uint64_t *seen;
 	struct candidate *cand; /* [n] memory for n_vocab candidates */
 	uint32_t n;             /* number of remaining candidates */

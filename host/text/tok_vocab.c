@@ -200,8 +200,8 @@ int tok_load_vocab(struct tokenizer *t, const struct gguf *g, struct err *e)
 		uint32_t id = t->pieces.n;
 		int32_t at;
 
-		/* No text is split into empty pieces, so a token with an empty
-		 * text is not entered into the hash table. */
+		/* The hash table is never searched for an empty text, so a
+		 * token with an empty text is not entered. */
 		if (!s.len) {
 			ret = pieces_append(&t->pieces, "", 0);
 			continue;

@@ -37,8 +37,8 @@ static void add_nodes(struct token_trie *t)
 		const char *bytes = t->bytes + t->at[t->id[i]];
 		size_t len = length(t, t->id[i]), same = 0;
 
-		/* the number of leading bytes that this token shares with the
-		 * previous token */
+		/* set `same` to the number of leading bytes that this token
+		 * shares with the previous token */
 		while (same < depth && same < len &&
 			(unsigned char)bytes[same] ==
 				t->node[open[same + 1]].byte)

@@ -23,8 +23,9 @@ enum role { ROLE_NONE, ROLE_EOG, ROLE_EOT, ROLE_EOM };
  * Tokens that are recognised by their text, because files rarely name their ids
  * in a key and often give them the wrong type. The tokens in this table are
  * treated as control tokens, whatever their type in the file is. If the file
- * has no key for the end-of-turn token, the ROLE_EOT token is used. All tokens
- * with a role other than ROLE_NONE end the generation.
+ * has no key for the end-of-turn token, the first ROLE_EOT token of this table
+ * that is in the vocabulary is used. All tokens with a role other than
+ * ROLE_NONE end the generation.
  */
 static const struct {
 	const char *text;

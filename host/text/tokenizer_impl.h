@@ -101,7 +101,9 @@ struct tokenizer {
 	/* [n_vocab] order in which tokens are merged, the smallest first */
 	uint32_t *order;
 	bool space_prefix;
-	bool word_bound; /* whether no token has characters of two words */
+	/* whether every token lies within one word, so that words can be
+	 * merged one by one */
+	bool word_bound;
 
 	/* members for byte-level BPE */
 	struct merge *merge;
