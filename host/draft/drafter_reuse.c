@@ -192,9 +192,9 @@ static void keep_paths(struct reuse *r, const int32_t *new, size_t n)
 /* Add the chains that a draft yields after the sequence text[n]: the draft
  * without its first gamma tokens. Without opts.checked gamma is unknown, so
  * several values of gamma are tried. The target's words often have as many
- * tokens as the draft's words, so values near delta + 1 are tried. A value is
- * also tried if the draft's tokens before x_{e+gamma} are the last tokens of
- * the sequence. */
+ * tokens as the draft's words, so values near delta + 1 are tried. A value of
+ * gamma is also tried if the draft's tokens before x_{e+gamma} are the last
+ * tokens of the sequence. */
 static void add_chains(
 	struct reuse *r, const struct draft *d, const int32_t *text, size_t n)
 {

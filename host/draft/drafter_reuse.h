@@ -9,19 +9,20 @@
  *   synonym:   z_e ... z_{e+delta}, then x_{e+gamma} ... x_{e+epsilon}
  *   redundant: z_e ..., without any token of the draft after x_e
  *
- * The paper sets gamma >= 1 and epsilon by the target's predictions y on the
- * rejected path: x_{e+gamma} ... x_{e+epsilon} is the longest run with x_i =
- * y_i (equation 3), over all paths of the tree. This run is drafted in later
- * passes, although delta is unknown. With the option `checked` the drafter
- * drafts this run, and also x_e ... x_{e+epsilon}.
+ * The paper sets gamma >= 1 and epsilon by the target's predictions on the
+ * rejected path, where y_i is the prediction for the position of x_i:
+ * x_{e+gamma} ... x_{e+epsilon} is the longest run with x_i = y_i (equation 3),
+ * over all paths of the tree. This run is drafted in later passes, although
+ * delta is unknown. With the option `checked` the drafter drafts this run, and
+ * also x_e ... x_{e+epsilon}.
  *
  * For these predictions the device must multiply every row (token of a pass) by
  * the output matrix. Without predictions the drafter keeps several whole paths
- * and tries several gamma for each path. The drafter tries values near delta +
- * 1, the number of accepted tokens from z_e on, because a synonym has about as
- * many tokens as the words that the synonym replaces. The drafter also tries
- * values at which the last tokens of the sequence equal the tokens before
- * x_{e+gamma}, because the output has then rejoined the draft.
+ * and tries several gamma for each path. The drafter tries values of gamma near
+ * delta + 1, the number of accepted tokens from z_e on, because a synonym has
+ * about as many tokens as the words that the synonym replaces. The drafter also
+ * tries values of gamma at which the last tokens of the sequence equal the
+ * tokens before x_{e+gamma}, because the output has then rejoined the draft.
  *
  * The paper (second version, section 5.1) sets two limits: `room` is 32, and a
  * draft is kept for at least one pass. `age` and REUSE_RUN are not from the

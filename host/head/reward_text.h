@@ -27,8 +27,8 @@ struct reward_text {
 	const uint32_t *step_end;
 	uint32_t n_steps;
 	float *score; /* output: [n_steps] probabilities */
-	/* Set these only if the reward was started with tap_layers: the
-	 * target's hidden states after tap_layers layers, [n_embd] each.
+	/* Set these only if session_opts.tap_layers was set for reward_start:
+	 * the target's hidden states after tap_layers layers, [n_embd] each.
 	 * prompt_state: states of the prompt's tokens. state: states of the
 	 * tokens after the prompt, up to the end of the last step, without an
 	 * end-of-text token. */

@@ -8,10 +8,10 @@
 #include <assert.h>
 #include <errno.h>
 
-/* The value that one use adds to an expert's `uses`, and the number of passes
- * after which all `uses` are halved. With these values, the `uses` of an expert
- * that is used in every pass are 8 to 16 times USE, on average 12 times
- * (USES_OF_ALL). */
+/* USE: the value that one use adds to an expert's `uses`. HALVE_PASSES: the
+ * number of passes after which all `uses` are halved. With these values, the
+ * `uses` of an expert that is used in every pass are 8 to 16 times USE, on
+ * average 12 times (USES_OF_ALL). */
 #define USE          64u
 #define HALVE_PASSES 8u
 #define USES_OF_ALL  (12 * USE)

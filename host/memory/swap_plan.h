@@ -12,8 +12,8 @@
  * free. The two slots alternate, so the slot for the i-th temporary operator is
  * free when the temporary operator i - 2 ends. An operator begins when the
  * previous operator has ended and its own weights are in place. The stall of a
- * plan is the duration of a forward pass minus the sum of its operators' run
- * times, averaged over a long run. These times form a linear system of the
+ * plan is the duration of a forward pass minus the sum of the run times of all
+ * operators, averaged over many passes. These times form a linear system of the
  * max-plus algebra (sums become maxima, products become sums) with a state of
  * four instants, so the average is the largest cycle mean of the system (Karp,
  * "A characterization of the minimum cycle mean in a digraph", 1978). A cycle

@@ -79,8 +79,8 @@ static uint8_t hex_digit(struct json_frame *f, unsigned char byte)
 	f->code = code;
 	/* Refuse a digit after which no valid character is possible: a digit
 	 * with which the second escape of a pair cannot be a low surrogate, a
-	 * digit with which the first escape is one, and the last zero of
-	 * \u0000. */
+	 * digit with which the first escape is a low surrogate, and the last
+	 * zero of \u0000. */
 	if (low &&
 		((f->lex == LOW1 && code != 0xd) ||
 			(f->lex == LOW1 + 1 && (code & 0xf) < 0xc)))

@@ -72,7 +72,7 @@ struct json_name {
 /* The text that precedes the first value of an output. */
 enum json_start {
 	JSON_START_VALUE,  /* nothing */
-	JSON_START_MARKED, /* the marker */
+	JSON_START_MARKED, /* the marker of a tool call */
 	/* any text; the output may end within this text, or the marker of a
 	 * tool call follows */
 	JSON_START_FREE,

@@ -12,11 +12,12 @@
  * C(n) the time to verify n rows. best_of finds the n with the highest rate G /
  * L. Expanding k nodes together takes the time D(k), which is added to d.
  *
- * To predict the list after further expansions, average candidates are assumed.
- * A prediction of one expansion is not always enough: where C has a step, one
- * more row may cost more than it gains, although ten more rows together pay. So
- * up to FURTHER expansions in a row are predicted, until the predicted rate is
- * higher than the current rate.
+ * To predict the list after further expansions, each node to be expanded is
+ * assumed to get candidates with average probabilities. A prediction of one
+ * expansion is not always enough: where C has a step, one more row may cost
+ * more than it gains, although ten more rows together pay. So up to FURTHER
+ * expansions in a row are predicted, until the predicted rate is higher than
+ * the current rate.
  */
 #include "host/tree/build.h"
 #include "host/tree/grow.h"
