@@ -30,7 +30,8 @@ struct bench_args {
 	/* for kernels: names of model shapes (sets of dimensions), "NAME,NAME"
 	 * or "all"; NULL means the default */
 	const char *shapes;
-	/* "soc:NAME" names a phone profile; NULL means the default */
+	/* "soc:NAME": the phone for which times are computed; NULL means the
+	 * default */
 	const char *clock;
 	/*
 	 * For decode: "N,N", a list of numbers of samples (continuations of one
@@ -44,7 +45,7 @@ struct bench_args {
 	const char *texts;
 	unsigned prompt; /* number of tokens of each prompt */
 	/* for texts: the task that provides the prompts ("math"); NULL means
-	 * random prompts */
+	 * prompts of random tokens */
 	const char *task;
 	/* for texts: method and draft model, as for `tandem run`; NULL means
 	 * the default */
@@ -56,9 +57,9 @@ struct bench_args {
 };
 
 /*
- * Set *w to the name of shape i of bench kernels, or to "all" if `i` equals the
- * number of shapes. Returns false if `i` is larger than this number (see
- * opt_words).
+ * Set the opt_word to the name of shape i of bench kernels, or to "all" if `i`
+ * equals the number of shapes. Returns false if `i` is larger than this number
+ * (see opt_words).
  */
 bool bench_shape_word(size_t i, struct opt_word *);
 

@@ -166,7 +166,8 @@ static void *want_processor(void *arg)
 	return NULL;
 }
 
-/* Call `time` BESIDE_TIMES times and store the mean of the results. */
+/* Call `time` BESIDE_TIMES times and store the mean of its measured times in
+ * b->seconds. */
 static int time_long(struct bench_decode *b, unsigned which, unsigned round,
 	int (*time)(struct bench_decode *, unsigned, unsigned, struct err *),
 	struct err *e)
@@ -261,7 +262,8 @@ static int open_all(struct bench_decode *b, struct err *e)
 	b->huge = tandem_huge_bytes(b->tandem);
 
 	/* Count the weights that are multiplied for each token: those of the
-	 * layers and of the output matrix. */
+	 * layers and of the output matrix. In a layer with experts, only the
+	 * experts that a token uses count. */
 	n = (double)b->model->output->dim[0] * (double)b->model->output->dim[1];
 	for (uint32_t l = 0; l < b->model->n_layer; l++)
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {

@@ -39,7 +39,8 @@ struct diffusion_part {
 	struct table_spec table;
 };
 
-/* Values of table_variant.hook. */
+/* Hooks of table rows (table_variant.hook): a hook is called when the model of
+ * the row's run is open. */
 enum diffusion_hook {
 	/* compute costs as if the phone's CPU ran the passes */
 	DIFFUSION_BY_CPU = 1,
@@ -52,8 +53,8 @@ const char *const diffusion_table_names[DIFFUSION_TABLES] = { "decoders",
 
 /*
  * The benchmark sets --canvas to the maximum number of tokens of an output, so
- * that the whole answer starts as mask tokens. Rows with NO_CANVAS start with
- * the mask tokens of the current block only.
+ * that the whole answer starts as mask tokens. Table rows with NO_CANVAS start
+ * with the mask tokens of the current block only.
  */
 #define NO_CANVAS "canvas=0"
 #define FAST      "method=fast-dllm"
@@ -119,10 +120,10 @@ static const struct column_spec decoder_columns[] = { BEFORE_RATIOS,
 /* ---- decoders of one block diffusion model ------------------------------- */
 
 /*
- * A run measures the first items of each task. The thresholds in these tables
- * were chosen on other items. Each threshold is the lowest value at which the
- * share of right outputs is at most one percent below the share that is reached
- * if each pass decides one token.
+ * A run measures the first items of each task. The thresholds in
+ * block_decoders[] were chosen on other items. Each threshold is the lowest
+ * value at which the share of right outputs is at most one percent below the
+ * share that is reached if each pass decides one token.
  */
 static const struct table_variant one_by_one[] = {
 	{ "canvas", { "method=block", "no-cache=true", BLOCKS } },

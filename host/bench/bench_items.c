@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Add the first n of `items`, whose expected answers must outlive `b`, or n
- * pseudo-random prompts if `items` is NULL. */
+/* Add the first n of `items` to `b`, or n pseudo-random prompts if `items` is
+ * NULL. `b` copies the prompts but points to the scored items, which must
+ * therefore outlive `b`. */
 static int add(struct bench_items *b, const struct eval_items *items, size_t n,
 	unsigned task, struct err *e)
 {

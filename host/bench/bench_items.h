@@ -26,13 +26,15 @@ struct bench_items {
 	/* task name that reports show for prompts from the user's file */
 	char file[NAME_MAX + 1];
 	/* [n] texts of the prompts; prompt[i] is NULL if prompt i consists of
-	 * BENCH_RANDOM_PROMPT pseudo-random tokens (from random stream i) */
+	 * BENCH_RANDOM_PROMPT pseudo-random tokens, which rng_uniform()
+	 * (base/rng.h) generates with stream i */
 	char **prompt;
 	unsigned *of; /* [n] index of each item's task in `task` */
 	/* [n] items with their expected answers; marked[i] is NULL if item i is
 	 * not scored */
 	const struct eval_item **marked;
-	/* owns the items that `marked` points to */
+	/* items read from the tasks' files; `marked` points to some of these
+	 * items */
 	struct eval_items kept[FIGURES_TASKS];
 	size_t n;
 };

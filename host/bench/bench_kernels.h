@@ -42,8 +42,8 @@ struct kernels_shape {
 	uint32_t embd, ff, heads, kv_heads;
 };
 
-/* Matrices of the same shape are measured once: W_q and W_o, W_k and W_v,
- * W_gate and W_up. */
+/* The matrices to measure. Two matrices of a layer that have the same shape are
+ * measured as one: W_q and W_o, W_k and W_v, W_gate and W_up. */
 enum {
 	KERNELS_QO,
 	KERNELS_KV,
@@ -63,9 +63,9 @@ struct kernels_matrix { /* a weight matrix [n][k] */
 struct kernels_pass {
 	uint32_t rows;
 	double seconds[KERNELS_ROUNDS];
-	/* Modeled time (ps) and energy (pJ, including the base power) on the
-	 * phone: tiles_* for the layout KERNELS_TILES, super_* for
-	 * KERNELS_SUPER (enum kernels_layout). */
+	/* Modeled time (ps) and energy (pJ, including the constant power that
+	 * an idle phone draws) on the phone: tiles_* for the layout
+	 * KERNELS_TILES, super_* for KERNELS_SUPER (enum kernels_layout). */
 	uint64_t tiles_ps, super_ps, tiles_pj, super_pj;
 };
 
@@ -129,7 +129,8 @@ struct bench_kernels {
 	struct workers *workers;
 	struct bench_machine *machine;
 	const uint8_t *weights; /* [KERNELS_WEIGHTS], owned by `machine` */
-	/* offset in `weights` of the next piece */
+	/* offset in `weights` of the piece that kernels_weights() returns
+	 * next */
 	size_t next;
 	/* inputs and outputs, [KERNELS_MAX_ROWS][largest n or k] */
 	float *x, *y;
@@ -181,8 +182,8 @@ void kernels_measure_softmax(
  * sample. */
 double kernels_time(struct bench_kernels *, void (*run)(void *arg), void *arg);
 
-/* Return the next `bytes` of the block of weights, aligned to 64 bytes. `bytes`
- * must not exceed KERNELS_WEIGHTS. */
+/* Return the next `bytes` bytes of the block of weights, aligned to 64 bytes.
+ * `bytes` must not exceed KERNELS_WEIGHTS. */
 const uint8_t *kernels_weights(struct bench_kernels *, size_t bytes);
 
 void *kernels_scratch(const struct bench_kernels *, unsigned thread);

@@ -1,6 +1,7 @@
 /*
- * Prints the results of bench kernels as tables or JSON: medians of the
- * figures, and medians of the ratios within each round.
+ * Prints the results of bench kernels as tables or JSON. Each figure is the
+ * median over the rounds. A ratio of two figures is computed in each round; the
+ * median of these ratios is printed.
  */
 #include "host/bench/bench_kernels.h"
 #include "host/bench/bench_machine.h"

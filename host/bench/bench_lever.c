@@ -93,10 +93,11 @@ static int set_numbers(
 
 /*
  * The draft trees of method lever depend on the verification costs measured
- * during the run, and pruning changes these costs. To compare the same trees
- * with and without pruning, a run without pruning comes first. At its end, this
- * hook records the costs and acceptance rates that lever has learned, and the
- * compared runs use the recorded values unchanged.
+ * during the run, and pruning (dropping rows of a tree during a pass) changes
+ * these costs. To compare the same trees with and without pruning, a run
+ * without pruning comes first. At its end, this hook records the costs and
+ * acceptance rates that lever has learned, and the compared runs use the
+ * recorded values unchanged.
  */
 static int record_costs(void *arg, struct tandem *t, struct err *e)
 {
@@ -255,7 +256,7 @@ static double plain_rate(const struct bench_lever *b)
 	if (b->as)
 		layers = most;
 	/* With several reads in flight, the latency of a read overlaps the
-	 * transfer of earlier reads. */
+	 * transfer of earlier reads, so only the transfer rate counts. */
 	if (b->phone.flash_queue > 1)
 		return b->phone.flash_bytes_per_s;
 	price_flash(&b->phone, layers, &p);

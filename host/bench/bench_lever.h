@@ -30,7 +30,8 @@ struct shape;
 enum bench_lever_table_kind {
 	/* tokens/s of all methods, in total and for each task */
 	BENCH_LEVER_T_METHODS,
-	/* effect of pruning (figure 12 of the Lever paper) */
+	/* effect of pruning: rows of the draft tree are dropped during a pass
+	 * (figure 12 of the Lever paper) */
 	BENCH_LEVER_T_PRUNE,
 	/* effect of the memory budget (table 6 of the Lever paper) */
 	BENCH_LEVER_T_BUDGET,

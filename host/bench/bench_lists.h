@@ -1,6 +1,6 @@
 /*
  * Options that several benchmarks parse in the same way: lists of numbers, and
- * the phone profile that is reported next to the wall clock. Pure functions.
+ * the phone for which times are computed besides the wall-clock times.
  */
 #ifndef HOST_BENCH_BENCH_LISTS_H
 #define HOST_BENCH_BENCH_LISTS_H

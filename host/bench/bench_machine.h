@@ -18,10 +18,10 @@ struct err;
 
 /*
  * Start `threads` threads, which read a block of `bytes` bytes, 512 MiB at
- * most. `bytes` must be the size of the weights with whose speed the results
- * are compared: if the weights fit in a cache, the limit of their speed is the
- * bandwidth of this cache. On success *out must be closed with
- * bench_machine_close(). Returns 0 or a negative errno.
+ * most. `bytes` must be the size of the weights that the benchmark's passes
+ * read: if these weights fit in a cache, the bandwidth of the cache limits the
+ * passes, so the block must fit in the cache, too. On success *out must be
+ * closed with bench_machine_close(). Returns 0 or a negative errno.
  */
 int bench_machine_open(struct bench_machine **out, unsigned threads,
 	size_t bytes, struct err *);
@@ -36,10 +36,11 @@ void bench_machine_close(struct bench_machine *);
 const uint8_t *bench_machine_block(const struct bench_machine *);
 
 /*
- * Each call takes three measurements of a few ms each, on all threads at once
- * and with the same instructions as the kernels. Each call returns the best of
- * its three results, because a result is too low if a thread wakes up late.
- * Returns 0 if the kernels have no function for the measurement.
+ * Each call of these two functions takes three measurements of a few ms each,
+ * on all threads at once and with the same instructions as the kernels. Each
+ * call returns the best of its three results, because a result is too low if a
+ * thread wakes up late. The functions return 0 if the kernels have no function
+ * for the measurement.
  *
  * bench_read_bandwidth returns the bytes/s of reading the block repeatedly.
  * bench_int8_peak returns int8 operations/s.

@@ -222,7 +222,7 @@ static void place(const struct page *p, unsigned i)
 		(double)LEFT / p->width, 1 - (double)p->right / p->width,
 		1 - (p->right - 10.0) / p->width, 1 - top / p->height);
 	/* Print the y label as free text, because the position of gnuplot's own
-	 * axis label depends on the width of the axis's figures. */
+	 * axis label depends on the width of the numbers at the axis. */
 	fprintf(p->f,
 		"set label 3 at screen %.4f,%.4f center rotate by 90 "
 		"noenhanced ",

@@ -1,8 +1,8 @@
 /*
- * Draws each table as one SVG file with the program gnuplot. A picture is
- * complete without its context: it shows the table's title, and below the title
- * a caption with model, clock and items. Values are printed at the bars, and
- * each unit has a panel of its own.
+ * Draws each table as one SVG file with the program gnuplot. A picture can be
+ * understood without the text around it: it shows the table's title, and below
+ * the title a caption with model, clock and items. Values are printed at the
+ * bars, and columns with different units are in different panels (diagrams).
  */
 #ifndef HOST_BENCH_BENCH_PLOT_H
 #define HOST_BENCH_BENCH_PLOT_H

@@ -14,8 +14,8 @@
 
 /* height of a bar as a share of the height of its lane */
 #define BAR_HEIGHT 0.8
-/* a number is printed on a bar that has at least this share of the picture's
- * width */
+/* a number is printed on a bar if the bar covers more than this share of the x
+ * axis */
 #define NUMBER_ROOM 0.02
 
 /* the first four colors of bench_plot.c, in another order */

@@ -24,7 +24,8 @@ struct plot_lanes {
 	/* [n_lanes] names of the lanes, from top to bottom */
 	const char *const *lane;
 	unsigned n_lanes;
-	/* names of the bar kinds, ended by NULL */
+	/* names of the bar kinds; each kind has a color of its own; NULL after
+	 * the last name if there are fewer than LANES_KINDS kinds */
 	const char *kind[LANES_KINDS];
 	const struct lane_bar *bar; /* [n] bars in any order */
 	size_t n;

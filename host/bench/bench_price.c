@@ -131,11 +131,11 @@ static int take_recording(const char *path, const struct pass_ask *p,
 
 /* ---- sensitivity to constants -------------------------------------------- */
 
-/* share by which the fitted constants are decreased and increased */
+/* share by which each constant in fitted[] is decreased and increased */
 #define VARY 0.3
 
-/* The fitted constants of the profile sd8gen3-lever that affect the time of a
- * pass. */
+/* The constants of the profile sd8gen3-lever that are fitted to published
+ * measurements and affect the time of a pass. */
 static const struct {
 	const char *name;
 	size_t at; /* offset of the constant, a double, in struct soc */

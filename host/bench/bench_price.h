@@ -3,8 +3,8 @@
  * each part of the pass, without running a model (host/session/pass_price.h).
  * The model is streamed: each pass reads its layers from flash. The passes
  * verify draft trees of given sizes, or are the mean passes that a run of bench
- * lever has recorded. Also reports how the times of the passes, and the ratios
- * between methods, depend on a constant of the phone's profile.
+ * lever has recorded. Also reports how the times of the passes, and lever's
+ * speed-ups over other methods, depend on a constant of the phone's profile.
  */
 #ifndef HOST_BENCH_BENCH_PRICE_H
 #define HOST_BENCH_BENCH_PRICE_H
@@ -55,8 +55,9 @@ struct bench_price_args {
 	double upper, drafted, length;
 	const char *from;
 	struct price_vary vary;
-	/* whether to decrease and increase each fitted constant of the profile
-	 * by 30 % instead of using `vary`; needs `from` */
+	/* whether to decrease and increase each constant of the profile that is
+	 * fitted to measurements by 30 % instead of using `vary`; needs
+	 * `from` */
 	bool vary_fitted;
 	bool json;
 };

@@ -22,7 +22,9 @@
  * memory while it streams layers */
 #define LAYERS    3
 #define BLOCK_MAX ((size_t)16 << 20)
-/* number of bytes that a trial reads; fewer if the layers are smaller */
+/* bytes of the layers that a trial (a short measurement of one way of reading)
+ * reads, repeatedly until TRIAL_NS have passed; fewer if the layers are
+ * smaller */
 #define TRIAL      ((uint64_t)192 << 20)
 #define TRIAL_NS   20000000
 #define LASTING_NS 50000000

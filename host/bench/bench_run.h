@@ -75,7 +75,7 @@ int bench_run_prepare(struct bench_run *, struct err *);
 int bench_run_measure(struct bench_run *, struct err *);
 void bench_run_release(struct bench_run *);
 
-/* returns the phone's name, or "wall" */
+/* returns the value of --clock, such as "soc:sd8gen3", or "wall" */
 const char *bench_run_clock(const struct bench_run *);
 
 /* The parts of a report that differ between benchmarks. */
@@ -83,7 +83,8 @@ struct bench_words {
 	/* name and title of the benchmark, such as "sdnpu" and "Retrieval
 	 * speculation" */
 	const char *name, *title;
-	/* where the texts were compared, such as "in every row" */
+	/* the end of the report's line "checked: the same text ...", such as
+	 * "in every row" */
 	const char *checked;
 	/* Prints the text report. The lines that name the model shapes for
 	 * which costs were computed have been printed before

@@ -87,7 +87,8 @@ static const struct table_variant ablation[] = {
 };
 
 /*
- * Pairs of rows whose ratio is the gain of a technique. The gain of the tree is
+ * Pairs of rows, { NAME, WITH, WITHOUT }: the gain of technique NAME is the
+ * time of row WITHOUT divided by the time of row WITH. The gain of the tree is
  * relative to a chain that the suffix automaton drafts.
  */
 static const struct table_pair gains[] = {
@@ -106,8 +107,9 @@ static const struct table_pair gains[] = {
 	{ "both graphs loaded", "reuse, both loaded", "default + reuse" },
 };
 
-/* Ratios of a row to row NPU (plain decoding with one graph), and to row SAM (a
- * chain that the suffix automaton drafts, with graph switching). */
+/* Columns with the ratio of a row's figure to the figure of row NPU (plain
+ * decoding with one graph), and to the figure of row SAM (a chain that the
+ * suffix automaton drafts, with graph switching). */
 #define OVER(prefix, f)                                                    \
 	{ prefix "over_npu", "over NPU", 2, 1, f, .against = COLUMN_SHARE, \
 		.base = NPU },                                             \
@@ -291,7 +293,8 @@ static const struct table_levels row_weights = {
 
 /* ---- models and phones --------------------------------------------------- */
 
-/* Values of table_variant.hook. */
+/* Hooks of table rows (table_variant.hook): a hook is called when the model of
+ * the row's run is open. */
 enum sdnpu_hook {
 	/* compute costs as if the phone's CPU ran all passes after the
 	 * prompt */

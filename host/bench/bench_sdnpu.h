@@ -3,10 +3,11 @@
  * section 4 of the sd.npu paper ("Accelerating mobile language model via
  * speculative decoding and NPU-coordinated execution"). The benchmark measures
  * the gain of each technique, and the tokens that a pass emits with each
- * drafter, with and without the paper's two techniques. It also measures the
- * use of the rows (tokens) of NPU passes, and the overhead. The benchmark is an
- * experiment (host/bench/experiment.h) with the settings and tables of the
- * paper. Single-threaded.
+ * drafter, with and without the paper's two techniques (reuse of rejected
+ * tokens, and calibration of drafts while the prompt is read). It also measures
+ * the use of the rows (tokens) of NPU passes, and the overhead. The benchmark
+ * is an experiment (host/bench/experiment.h) with the settings and tables of
+ * the paper. Single-threaded.
  */
 #ifndef HOST_BENCH_BENCH_SDNPU_H
 #define HOST_BENCH_BENCH_SDNPU_H

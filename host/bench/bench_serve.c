@@ -203,10 +203,11 @@ static int measure_row(struct bench_serve *b, unsigned i, struct err *e)
 	if (i < a->n_methods) {
 		/*
 		 * Every round sends the same prompts, so the server must not
-		 * keep the KV caches of finished requests. The server must also
-		 * be able to run as many requests at a time as there are
-		 * clients. The user's options come last, so that they override
-		 * these two options.
+		 * keep the KV caches of finished requests; otherwise later
+		 * rounds would not compute the prompts. The server must also be
+		 * able to run as many requests at a time as there are clients.
+		 * The user's options come last, so that they override these two
+		 * options.
 		 */
 		for (unsigned k = 0; k < a->n_at; k++)
 			texts = a->at[k] > texts ? a->at[k] : texts;

@@ -187,9 +187,10 @@ int bench_shards_take(
 						json_object_get(task, "rounds"),
 						x->run[k]->round[t], x->rounds);
 			}
-			/* Use the largest base power (base_w) of the shards.
-			 * The base power is 0 in a shard without items, which
-			 * has not opened a model. */
+			/* Use the largest base power (base_w, the constant
+			 * power that the phone draws) of the shards. The base
+			 * power is 0 in a shard without items, which has not
+			 * opened a model. */
 			if (json_number_value(base_w) > x->run[k]->base_w)
 				x->run[k]->base_w = json_number_value(base_w);
 		}

@@ -21,7 +21,7 @@ struct shards;
 int bench_shard_print(const struct bench_run *, json_t *report, struct err *);
 
 /* Add the sums of all shards to the run. Returns 0 on success, or -EINVAL if
- * the runs of a shard differ from the runs planned here. */
+ * the runs of a shard differ from the planned runs of the struct bench_run. */
 int bench_shards_take(struct bench_run *, const struct shards *, struct err *);
 
 #endif

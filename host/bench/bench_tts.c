@@ -271,7 +271,7 @@ struct preset {
 	const char *name, *value;
 };
 
-/* Set those of the n options p[] for which the user has given no value. */
+/* Set those of the n options p[] that have their default value. */
 static int preset(
 	struct opt_values *v, const struct preset *p, size_t n, struct err *e)
 {
@@ -285,11 +285,12 @@ static int preset(
 }
 
 /*
- * Set all options of a run: the method, its aggregate, the number of samples
- * and the shape. If `shape` is given, costs are computed for a model of this
- * shape with Q4_0 weights, as in the npu-tts paper. The device's address window
- * then holds the weights of the reward model, if there is one; layers that do
- * not fit into the rest of the window are copied into it in every pass.
+ * Set all options of a run: the method, its aggregate (how it combines the
+ * scores of a sample's steps), the number of samples and the shape. If `shape`
+ * is given, costs are computed for a model of this shape with Q4_0 weights, as
+ * in the npu-tts paper. The device's address window then holds the weights of
+ * the reward model, if there is one; layers that do not fit into the rest of
+ * the window are copied into it in every pass.
  */
 static int ask(const struct tts_args *a, const char *shape,
 	const struct tts_method *m, uint32_t n, struct opt_values *out,
@@ -388,7 +389,8 @@ static int run_by_itself(struct tts *t, unsigned model,
 /* ---- costs of the drawn samples ------------------------------------------ */
 
 struct drawing {
-	/* [items] samples drawn for each item, and output of greedy decoding */
+	/* kept: [items] samples drawn for each item; greedy: [items] output of
+	 * greedy decoding */
 	struct samples_script **kept, **greedy;
 	struct tts_point choice[TTS_METHODS * TTS_NUMBERS];
 	struct opt_values as[TTS_METHODS];

@@ -1,5 +1,6 @@
 /* The report of `tandem bench tts`: tables, pictures, and the smallest number
- * of samples with which a small model is as accurate as a larger model. */
+ * of samples with which the first model is significantly more accurate than
+ * greedy decoding of the second (larger) model. */
 #include "base/err.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/bench_tts_impl.h"

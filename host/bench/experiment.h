@@ -73,7 +73,8 @@ struct run {
 	struct item_sums {
 		ITEM_SUMS(COUNTER_MEMBER)
 	} * item;
-	double base_w; /* base power of the phone in W */
+	/* constant power in W that the phone draws besides its busy engines */
+	double base_w;
 };
 
 /* What a runner reports for one item. */

@@ -416,9 +416,10 @@ static const struct run *run_of(const struct table_plan *p, const char *name)
 	return NULL;
 }
 
-/* For each item, divide its time in the run `without` by its time in the run
- * `with`. Write the geometric mean of these ratios, and the bounds of its 95 %
- * confidence interval, to v[3]. */
+/* For each item, divide its decode time, or its time including the prompt if
+ * `whole`, in the run `without` by its time in the run `with`. Write the
+ * geometric mean of these ratios, and the bounds of its 95 % confidence
+ * interval, to v[3]. */
 static void compare_items(const struct experiment *x, const struct run *with,
 	const struct run *without, bool whole, double v[3])
 {
@@ -508,8 +509,8 @@ void table_fill_published(struct bench_table *out,
 		if (strcmp(f->table, ours->name) ||
 			(f->as && (!request->as || strcmp(f->as, request->as))))
 			continue;
-		/* Find our figure in the row, column and task of the published
-		 * figure. */
+		/* Find the figure of `ours` in the row, column and task of the
+		 * published figure. */
 		while (row < ours->n_rows && !is_row(&ours->row[row], f))
 			row++;
 		while (column < ours->n_columns &&

@@ -112,7 +112,8 @@ struct run_summary run_task_summary(
 	{                                                 \
 		return (value);                           \
 	}
-/* The mean over the passes; `all` is the sum over them. */
+/* Define a figure that is a mean over the passes; `all` is the sum over all
+ * passes. */
 #define A_PASS(name, all) FIGURE(name, over(all, (double)t->sum.passes))
 
 FIGURE(tokens_per_s, t->tokens_per_s)

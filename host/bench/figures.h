@@ -23,8 +23,9 @@ struct run;
  * the first token of an output. A plain reader is a program that only reads the
  * layers (bench_read.h). The modeled shape is the model shape for which costs
  * are computed (option --as); without --as it is the shape of the running
- * model. The address window is the range of addresses that the NPU can reach;
- * weights are mapped into it, or copied to its slots.
+ * model. The base power is the constant power that the phone draws besides its
+ * busy engines. The address window is the range of addresses that the NPU can
+ * reach; weights are mapped into it, or copied to its slots.
  */
 /* clang-format off */
 #define FIGURES_COUNTED(X)                                                    \
