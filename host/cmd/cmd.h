@@ -100,7 +100,8 @@ int cmd_misuse(const struct command *, const char *fmt, ...)
  * closed, a write fails instead, so that the command can stop the device
  * properly.
  */
-/* 0 until one of these signals arrives, then the number of the signal */
+/* 0 until SIGINT (or, after cmd_catch_endings(), also SIGTERM or SIGHUP)
+ * arrives; then the number of this signal */
 extern volatile sig_atomic_t cmd_interrupted;
 void cmd_catch_signals(void);
 

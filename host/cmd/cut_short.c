@@ -1,6 +1,7 @@
-/* All functions except cut_short_catch() run in a signal handler, in the thread
- * that has read a mapping. So these functions use only the stack and system
- * calls. */
+/* All functions except cut_short_catch() run in the handler of SIGBUS, in the
+ * thread whose read of a mapped file raised SIGBUS. A signal handler must not
+ * call functions that use locks or allocate memory, so these functions use only
+ * the stack and system calls. */
 #include "host/cmd/cut_short.h"
 
 #include "base/fd.h"

@@ -287,8 +287,8 @@ static bool read_pair(const json_t *pair, uint64_t *a, uint64_t *b)
 	return true;
 }
 
-/* Read counters that sums_json() has written to *to, whose members `task` and
- * `path` do not change. Returns false if a member is missing or invalid. */
+/* Read into *to the counters that sums_json() has written. Does not change
+ * to->task and to->path. Returns false if a member is missing or invalid. */
 static bool read_sums(const json_t *o, struct eval_result *to)
 {
 	const json_t *marked = json_object_get(o, "marked"),

@@ -24,7 +24,8 @@ struct eval_subject {
 	const char *draft_model, *drafter; /* NULL if no drafts were used */
 	/* phone profile; NULL if no phone is modeled */
 	const char *clock;
-	double base_w;                    /* base power of the phone in W */
+	/* constant power in W that the phone draws besides its busy engines */
+	double base_w;
 	char priced_as[TANDEM_PRICED_AS]; /* as in struct tandem_report */
 	double temperature;
 	uint64_t seed;

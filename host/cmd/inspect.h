@@ -1,9 +1,9 @@
 /*
- * Shows a model file as text or JSON: the contents of a GGUF file, even if
- * Tandem cannot run its model. For a flash image (a model packed for reading
- * its layers from flash), also the extents and the types that its tensors have
- * in memory. Strings are escaped for the terminal, and long values are
- * truncated.
+ * Shows a model file as text or JSON. Of a GGUF file, shows the contents, even
+ * if Tandem cannot run its model. Of a flash image (a model packed for reading
+ * its layers from flash), also shows the extents (contiguous parts of the
+ * image) and the types that the tensors have in memory. Strings are escaped for
+ * the terminal, and long values are truncated.
  */
 #ifndef HOST_CMD_INSPECT_H
 #define HOST_CMD_INSPECT_H

@@ -11,10 +11,11 @@
 #define SHOW  "\033[?25h"
 #define WIPE  "\033[J" /* erase from the cursor to the end of the screen */
 #define PLAIN "\033[0m"
-/* Turn wrapping off and on. Each row of the drawing ends at a known column. But
- * the terminal may have become narrower, or may draw a character wider than
- * expected. Without wrapping, such a row is cut, so the number of rows stays as
- * calculated. */
+/* Turn the terminal's line wrapping off (CUT) and on (WRAP). The rows of the
+ * drawing (watch_view.h) end before the terminal would wrap them. But a row can
+ * still be too wide, because the terminal has become narrower or draws a
+ * character wider than expected. Without wrapping, the terminal cuts such a
+ * row, so the drawing has as many rows as calculated. */
 #define CUT    "\033[?7l"
 #define WRAP   "\033[?7h"
 

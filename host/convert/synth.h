@@ -9,9 +9,10 @@
  * near 1, biases near 0. Routers are float32 and have random weights too, so
  * each token is computed by a random choice of experts. To save time, each run
  * of 32 weights is copied from a random place in a pool of 65,536 runs. The
- * pool is generated once for a file, and scaled and quantized once for each row
- * length and type. So no two tensors are equal, and all weights have the right
- * distribution, but runs of 32 weights repeat.
+ * pool is generated once for a file. It is scaled and quantized again whenever
+ * a tensor has another row length or type than the previous tensor. So no two
+ * tensors are equal, and all weights have the right distribution, but runs of
+ * 32 weights repeat.
  *
  * The file can instead contain the weights of a smaller model, whose output the
  * larger model then reproduces (host/convert/synth_grown.h), and the tokenizer

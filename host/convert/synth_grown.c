@@ -190,9 +190,9 @@ bool grown_row(
 	if (p->layer < 0)
 		return outer_row(g, p, row, out);
 	if (l >= n || l * of / n != p->layer) {
-		/* All experts of a layer that the smaller model lacks are zero.
-		 * The norm before the experts still gets weights, so that the
-		 * router chooses among the experts as in other layers. */
+		/* In a layer that the smaller model lacks, all experts are
+		 * zero. The norm before the experts still gets weights, so that
+		 * the router chooses among the experts as in other layers. */
 		if (!g->shape.n_expert || p->inner != WIRE_T_FFN_NORM)
 			return false;
 		memset(out, 0, p->cols * sizeof(*out));

@@ -30,7 +30,8 @@
  *     change the output.
  *
  * All results equal those of the model except for rounding: queries and norms
- * are rounded if their factors are not powers of two. Read-only after opening.
+ * are rounded if their factors are not powers of two. The functions are not
+ * thread-safe, because they use the buffer grown.row.
  */
 #ifndef HOST_CONVERT_SYNTH_GROWN_H
 #define HOST_CONVERT_SYNTH_GROWN_H

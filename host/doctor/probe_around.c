@@ -128,8 +128,9 @@ void probe_system_bus(struct finding *f)
 		finding_fix(f, "%sservice dbus start", probe_sudo());
 }
 
-/* Called for each loaded shared library: copy the path of liburing to `path`,
- * which has PATH_MAX bytes. Returns whether the library is liburing. */
+/* Called for each loaded shared library: if the library is liburing, copy its
+ * path to `path`, which has PATH_MAX bytes. Returns whether the library is
+ * liburing. */
 static int is_liburing(struct dl_phdr_info *info, size_t size, void *path)
 {
 	return info->dlpi_name && strstr(info->dlpi_name, "liburing.so") &&

@@ -252,8 +252,9 @@ void probe_memfd_seals(struct finding *f)
 	close(fd);
 }
 
-/* Extract the selected value from a setting: "[madvise]" from "always [madvise]
- * never". */
+/* Copy the selected value of a kernel setting, without its brackets, to `buf`:
+ * "madvise" if the setting is "always [madvise] never"; "absent" if there is no
+ * such setting. */
 static void selected(const char *path, char *buf, size_t size)
 {
 	char line[128], *open, *shut;

@@ -100,9 +100,9 @@ void probe_io_uring(struct finding *f)
 	io_uring_queue_exit(&ring);
 }
 
-/* Create an unnamed file of READ_BYTES bytes with the value `fill`, in the
- * current folder or in a folder for temporary files. Returns its descriptor, or
- * a negative number. */
+/* Create an unnamed file of READ_BYTES bytes, all equal to `fill`, in the
+ * current folder or in a folder for temporary files. Stores the folder's path
+ * in `dir`. Returns the file's descriptor, or a negative number. */
 static int temp_file(int fill, char dir[PATH_MAX])
 {
 	const char *place[] = { ".", getenv("TMPDIR"), "/var/tmp", "/tmp" };

@@ -1,9 +1,9 @@
 /*
  * Reads the address window of a running device process (the buffers that the
- * emulated NPU has mapped) from outside: the device publishes a view of it
- * (ipc/window_view.h), whose descriptor is found in /proc. Neither the host nor
- * the device process takes part, so reading works even if the device hangs.
- * Changes nothing.
+ * emulated NPU has mapped) from outside: the device publishes a copy of its
+ * mappings in a memfd (ipc/window_view.h), which is found through /proc.
+ * Neither the host nor the device process takes part, so reading works even if
+ * the device hangs. Changes nothing.
  */
 #ifndef HOST_DOCTOR_WINDOW_LOOK_H
 #define HOST_DOCTOR_WINDOW_LOOK_H

@@ -32,7 +32,8 @@ struct eval_tally {
 };
 
 /* Sums over the items. The members phone_* are modeled values of a simulated
- * phone; they are 0 without a simulated phone. */
+ * phone; they are 0 without a simulated phone. The base power is the constant
+ * power that the phone draws besides its busy engines. */
 /* clang-format off */
 #define EVAL_SUMS(X)                                                          \
 	X(uint64_t, tokens)       /* tokens of the outputs */                 \

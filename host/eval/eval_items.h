@@ -5,8 +5,10 @@
  *   {"id": "qa-17", "prompt": "Read: ...\nAnswer:", "answer": " Anna.",
  *    "check": "exact", "facts": [], "level": 0}
  *
- * facts and level are optional; other members are ignored. Special tokens such
- * as those of a chat template are recognized in a prompt, not in an answer.
+ * Optional are "facts", texts that all occur in a right output (for the check
+ * "facts"), and "level", a number from 0 (no level) to 9. Other members are
+ * ignored. Special tokens such as those of a chat template are recognized in a
+ * prompt, not in an answer.
  *
  * Items can also be prompts without answers, whose outputs cannot be scored. A
  * file of prompts consists of JSON lines or of lines of plain text. A JSON line

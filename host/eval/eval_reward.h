@@ -2,8 +2,9 @@
  * The reward model "exact" (host/head/reward.h). This reward model compares a
  * text with the expected answer. All steps of the text get the same score: 1 if
  * the answer is right, otherwise 0. A method with these scores chooses among
- * samples as with a perfect reward model, so its accuracy is an upper bound. An
- * unfinished text is scored as if it were finished.
+ * samples as with a perfect reward model, so its accuracy is an upper bound of
+ * the accuracy with any other reward model. An unfinished text is scored as if
+ * it were finished.
  */
 #ifndef HOST_EVAL_EVAL_REWARD_H
 #define HOST_EVAL_EVAL_REWARD_H

@@ -1,7 +1,7 @@
 /*
- * Scores given solutions with a reward model, to find out how well the model
- * distinguishes right from wrong steps, and right from wrong solutions of a
- * problem. Solutions are read from JSON lines (eval_items.h):
+ * Scores given solutions with a reward model, to find out how well this reward
+ * model distinguishes right from wrong steps, and right from wrong solutions of
+ * a problem. Solutions are read from JSON lines (eval_items.h):
  *
  *   {"prompt": "Problem: ...\nSolution:", "solution": " 2 + 3 = 5.\n...",
  *    "marks": [true, false]}

@@ -19,9 +19,9 @@ enum model_role {
 	MODEL_EAGLE, /* EAGLE head of the target */
 	MODEL_DIFFUSION,
 	MODEL_BLOCK, /* block-diffusion model */
-	/* early-exit predictor for half of the target's layers */
+	/* early-exit predictor for use after half of the target's layers */
 	MODEL_EXIT,
-	/* early-exit predictor for a third of the target's layers */
+	/* early-exit predictor for use after a third of the target's layers */
 	MODEL_EXIT_THIRD,
 	/* reward model that scores each step of the target model's solutions */
 	MODEL_REWARD,
