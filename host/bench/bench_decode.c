@@ -110,9 +110,10 @@ static uint32_t depth_of(const struct bench_decode *b)
 	return b->prompt < DEPTH ? b->prompt : DEPTH;
 }
 
-/* Measure passes that each read the next tokens of one sequence and compute
- * logits for each token. After a pass, only the first token of the pass stays
- * in the KV cache. */
+/* Measure the passes of configuration `which`: one untimed pass, then PASSES
+ * timed passes. Each pass appends configurations[which].rows tokens to a
+ * sequence, and computes the logits of each of them. Only the first of these
+ * tokens stays in the KV cache. */
 static int time_pair(
 	struct bench_decode *b, unsigned which, unsigned round, struct err *e)
 {

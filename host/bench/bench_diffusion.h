@@ -8,9 +8,10 @@
  * benchmark also measures the cost of a small address window of the NPU. The
  * benchmark is an experiment (host/bench/experiment.h). Single-threaded.
  *
- * Table rows of masked diffusion run the model of the option --model if it is a
- * masked diffusion model. Table rows of block diffusion and of plain decoding
- * run bundled models, because one model cannot be of several kinds.
+ * Table rows of masked diffusion run the model of the option --model or,
+ * without this option, the bundled masked diffusion model. Table rows of block
+ * diffusion and of plain decoding always run bundled models, because one model
+ * cannot be of several kinds.
  */
 #ifndef HOST_BENCH_BENCH_DIFFUSION_H
 #define HOST_BENCH_BENCH_DIFFUSION_H

@@ -120,7 +120,7 @@ static int use_recorded_costs(void *arg, struct tandem *t, struct err *e)
 }
 
 /* Add a run that no table shows. *s has the options in which the run differs
- * from the usual options; the call releases *s even if it fails. */
+ * from the usual options; this function releases *s, even if it fails. */
 static int add_run(struct bench_lever *b, struct setting *s, const char *method,
 	struct err *e)
 {
@@ -250,9 +250,9 @@ static double plain_rate(const struct bench_lever *b)
 			  : b->plain.bytes_per_s;
 	for (uint32_t l = 0; l < b->n_layer; l++)
 		layers += image_find(b->image, IMAGE_LAYER, l)->stored;
-	/* If costs are computed for a shape other than the running model's, the
-	 * layers in the image have other sizes than this shape's layers. Use
-	 * the largest number of bytes that a pass reads. */
+	/* If costs are computed for another shape than the running model's
+	 * (option --as), the layers in the image have other sizes than this
+	 * shape's layers. Use the largest number of bytes that a pass reads. */
 	if (b->as)
 		layers = most;
 	/* With several reads in flight, the latency of a read overlaps the

@@ -49,7 +49,7 @@ enum bench_lever_table_kind {
 	BENCH_LEVER_T_SIZE,
 	BENCH_LEVER_T_GRID, /* all methods, each with several settings */
 	/* for each draft model and memory budget: tokens/s of lever, and of the
-	 * fastest other row of BENCH_LEVER_T_GRID */
+	 * fastest row of BENCH_LEVER_T_GRID that is not lever */
 	BENCH_LEVER_T_CELLS,
 	/* tokens/s of lever and other methods for each model and phone (figure
 	 * 10 of the Lever paper) */

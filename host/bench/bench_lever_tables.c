@@ -219,7 +219,7 @@ static void fill_logits(const struct table_request *request,
  * The methods that lever is compared with, most of them with several settings;
  * the last row is lever itself. A tree has at most 16 levels, and fewer levels
  * than rows. opt-tree stops adding levels when a level adds too few expected
- * tokens. edgellm stops when the probability of all nodes is below its
+ * tokens. edgellm stops when the probabilities of all nodes are below a
  * threshold. eagle2-tree always drafts all levels, so it is also measured with
  * six levels, the depth that its authors use.
  */

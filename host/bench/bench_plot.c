@@ -27,7 +27,8 @@
 #define BAR_WIDTH    24
 #define LETTER_WIDTH 7
 #define LINE_HEIGHT  22
-/* if there are more bars than this, their values are printed vertically */
+/* if a panel has more bars than this, the values of the bars are printed
+ * vertically */
 #define BARS_UPRIGHT 16
 
 /* maximum bytes of a row's name "A B (MODEL)" */

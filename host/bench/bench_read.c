@@ -160,8 +160,9 @@ static int by_uring(const struct part *what, unsigned depth, uint64_t *bytes)
 	return ret;
 }
 
-/* Measure the bytes/s of reading the layers up to offset `to` in the way *way.
- * Takes at least `ns` nanoseconds. */
+/* Measure the bytes/s of reading the layers up to offset `to` in the way that
+ * *way describes, for at least `ns` nanoseconds. Stores the result in
+ * way->bytes_per_s. Returns 0 or a negative errno. */
 static int measure(const struct place *place, struct bench_read *way,
 	uint64_t to, uint64_t ns)
 {

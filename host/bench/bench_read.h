@@ -36,8 +36,8 @@ struct bench_read {
  */
 int bench_read(const struct image *, struct bench_read *out, struct err *);
 
-/* Measure the fastest way again, because the speed of storage varies. Returns 0
- * or a negative errno. */
+/* Measure the way of reading *best again, because the speed of storage varies.
+ * Stores the new result in *best. Returns 0 or a negative errno. */
 int bench_read_again(
 	const struct image *, struct bench_read *best, struct err *);
 

@@ -403,9 +403,10 @@ static const struct tts_method plain = { "sample", "sample", NULL };
 static const struct tts_method best_of_n = { "best-of-n", "best-of-n", NULL };
 
 /* Measure the wall-clock time of generating samples[k] samples of the first
- * items. If a phone is simulated, compute the phone cost of samples[k] samples
- * of all items. The timed run must generate the kept tokens. Its phone time
- * must equal the phone time computed from the kept tokens of the same items. */
+ * args->timed items, scored by a reward model if `reward`. If a phone is
+ * simulated, compute the phone cost of samples[k] samples of all items. The
+ * timed run must generate the kept tokens. Its phone time must equal the phone
+ * time computed from the kept tokens of the same items. */
 static int cost_and_time(struct tts *t, unsigned model, struct drawing *d,
 	unsigned k, bool reward, struct err *e)
 {

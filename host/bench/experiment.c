@@ -175,7 +175,8 @@ static int check_figures(struct experiment *x, const struct run *r,
 
 /* ---- runs ---------------------------------------------------------------- */
 
-/* Process all items once with a setting (a run), in one round. */
+/* Process all items of the shard once, in round `round`, with the setting of
+ * run number `run`. */
 static int run_items(struct experiment *x, unsigned round, unsigned run,
 	void *one, struct err *e)
 {

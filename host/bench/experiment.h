@@ -99,13 +99,12 @@ struct item_report {
 };
 
 struct runner {
-	/* Open the files and processes that the setting needs. Store a pointer
-	 * to their state in *one, which the other functions receive; NULL if
-	 * nothing must be closed. */
+	/* Open the files and processes that the setting needs. Store in *one a
+	 * pointer to their state, which `item` and `close` then get. */
 	int (*open)(
 		void *arg, const struct setting *, void **one, struct err *);
 	/* Process one item. `known` is the text that this run must generate for
-	 * the item, or NULL if no run has generated it yet. */
+	 * the item, or NULL if the text is not known yet. */
 	int (*item)(void *arg, void *one, size_t item,
 		const struct known_text *known, struct item_report *,
 		struct err *);

@@ -23,8 +23,9 @@ enum column_each {
 	COLUMN_ONE,
 	/* one column for each task, headed by the task's name */
 	COLUMN_EACH_TASK,
-	COLUMN_MEAN_TASK,  /* one column with the mean over the tasks */
-	COLUMN_EACH_LEVEL, /* one column for each level of the table */
+	COLUMN_MEAN_TASK, /* one column with the mean over the tasks */
+	/* one column for each level (struct table_levels) of the table */
+	COLUMN_EACH_LEVEL,
 };
 
 enum column_against {
@@ -81,7 +82,7 @@ struct table_levels {
 
 /* The changes that a row applies to the usual setting, besides its method. */
 struct table_variant {
-	/* NULL means table_request.unnamed */
+	/* name of the row; NULL means table_request.unnamed */
 	const char *name;
 	const char *change[TABLE_CHANGES]; /* NAME=VALUE, ended by NULL */
 	/* index into table_request.hook, from 1; 0 means no hook */

@@ -65,8 +65,8 @@ int serve_client_load(struct err *e)
 	return 0;
 }
 
-/* A handle for requests to a path of the server. Returns NULL if out of
- * memory. */
+/* Return a libcurl handle for requests to `path` of the server, or NULL if out
+ * of memory. */
 static CURL *handle_open(const struct serve_target *t, const char *path)
 {
 	struct strbuf url = STRBUF_INIT;

@@ -192,9 +192,9 @@ static int take_method(struct tts_args *a, const char *part)
 	return EXIT_OK;
 }
 
-/* Fill *a with the models, shapes, methods and numbers that the options list.
- * The names of models in *a point into *text, which the caller releases.
- * Returns an exit status. */
+/* Fill *a with the models, shapes, methods and numbers of samples that the
+ * options list. The names of models in *a point into *text, which the caller
+ * releases. Returns an exit status. */
 static int take(struct tts_args *a, struct strbuf *text)
 {
 	const struct command *c = &cmd_bench_tts;

@@ -204,7 +204,7 @@ static void report_keys(const char *message)
 /*
  * Run the server until a signal ends it. `t` is a started library handle of the
  * model that -m names, or NULL without such a model; the server closes the
- * handle.
+ * handle. `need` is the number of bytes of memory that this model needs.
  */
 static int serve(struct tandem *t, uint64_t need, struct err *e)
 {

@@ -259,7 +259,8 @@ int eval_json(const struct eval_report *rep, FILE *f)
 		sum += rep->result[i].logits_hash;
 	}
 	json_object_set_new(o, "tasks", tasks);
-	/* Runs with equal logits have equal hashes. */
+	/* `sum` is the sum of the tasks' hashes. Runs with equal logits have
+	 * equal hashes. */
 	snprintf(hash, sizeof(hash), "%016" PRIx64, sum);
 	put_str(o, "logits_hash", hash);
 	json_object_set_new(o, "mean_accuracy",

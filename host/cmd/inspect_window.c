@@ -94,7 +94,7 @@ void inspect_window_print(
 		/*
 		 * each character of the bar stands for a range of addresses;
 		 * '.': all of the range is free; '#': at least 15/16 of it is
-		 * not free
+		 * used; '+': some of it is used
 		 */
 		fputc(!in_cell ? '.'
 				: in_cell >= (to - from) - (to - from) / 16

@@ -2,10 +2,9 @@
  * The probes of `tandem doctor`, which check what the system provides. Each
  * probe is a function with a row in the table PROBES, in the order of the
  * report. A probe tries the real operation if possible (it maps a window,
- * registers buffers, or reads with O_DIRECT). The probe inspects kernel
- * settings only if the operation fails, so that limits without effect are not
- * reported. A probe releases everything that it creates and changes no
- * settings.
+ * registers buffers, or reads with O_DIRECT). The result of this operation
+ * decides the state of the finding; kernel settings and limits only explain the
+ * state. A probe releases everything that it creates and changes no settings.
  *
  * Probes do not print and cannot fail: an error is the result of the probe.
  */
