@@ -97,10 +97,10 @@ struct kernels_figure {
 
 #define KERNELS_LAYOUT_PASSES 2
 
-/* Figure 14 of the npu-tts paper. On the phone: modeled time of softmax alone,
- * for `queries` positions of all heads. On this machine: measured time of
- * complete attention, with the exponential computed as an fp32 polynomial or
- * looked up in a table. */
+/* Softmax as in figure 14 of the npu-tts paper. On the phone: modeled time of
+ * softmax alone, for `queries` positions of all heads. On this machine:
+ * measured time of complete attention, with the exponential computed as an fp32
+ * polynomial or looked up in a table. */
 struct kernels_softmax {
 	uint32_t queries, length;
 	uint64_t ps[3]; /* indexed by enum price_exp */
@@ -164,7 +164,9 @@ uint64_t kernels_layer_weights(const struct kernels_model *);
 int kernels_matmul_init(
 	const struct bench_kernels *, struct kernels_model *, struct err *);
 
-/* Measure each figure once, and store the results for round `round`. */
+/* Measure each element of kernels_model.pass (kernels_measure_passes) or of
+ * kernels_model.layout (kernels_measure_layouts) once, and store the times for
+ * round number `round`. */
 void kernels_measure_passes(
 	struct bench_kernels *, struct kernels_model *, unsigned round);
 void kernels_measure_layouts(

@@ -40,9 +40,9 @@ struct place {
 	size_t room; /* size of a buffer, a multiple of BLOCK_MAX */
 };
 
-/* The blocks that one reader reads: every n-th block, starting with block
- * `index`. The reader reads these blocks at least once, and repeats them until
- * the time `until_ns` (clock_ns()). */
+/* The blocks that one reader (a thread, or io_uring) reads: every n-th block,
+ * starting with block `index`. The reader reads these blocks at least once, and
+ * repeats them until the time `until_ns` (clock_ns()). */
 struct part {
 	const struct place *place;
 	uint8_t *memory;
@@ -62,8 +62,8 @@ static bool next_block(struct part *p, struct block *out)
 {
 	uint64_t from = p->place->from, left;
 	/* The buffer has room for `places * n` blocks. Only reader k mod n
-	 * writes to position k of the buffer, so that no two readers write to
-	 * the same memory. */
+	 * writes to the k-th block of the buffer, so that no two readers write
+	 * to the same memory. */
 	const uint64_t places = p->place->room / p->block / p->n;
 
 	if (p->at >= p->to && clock_ns() >= p->until_ns)

@@ -19,8 +19,8 @@
 struct err;
 
 enum sdnpu_table_kind {
-	/* gain of each technique (table 3 of the paper), and ratios between
-	 * the rows of this table */
+	/* gain of each technique (table 3 of the paper): speeds with and
+	 * without the technique, and the ratios of the times */
 	SDNPU_T_ABLATION,
 	/* tokens that a pass emits (figure 13 of the paper) */
 	SDNPU_T_LENGTH,
@@ -30,8 +30,8 @@ enum sdnpu_table_kind {
 	SDNPU_T_CYCLES, /* use of the rows of NPU passes */
 	/* overhead of the techniques (section 4.4 of the paper) */
 	SDNPU_T_OVERHEAD,
-	/* gains, computed for several values of the time that a row takes on
-	 * the phone */
+	/* speed-ups over plain decoding, computed for several values of the
+	 * time that a row takes on the phone */
 	SDNPU_T_ROW_COST,
 	/*
 	 * speed of sdnpu divided by the speed of each method with which the
@@ -44,7 +44,8 @@ enum sdnpu_table_kind {
 };
 extern const char *const sdnpu_table_names[SDNPU_TABLES];
 
-/* The version of the paper whose parameters the drafters use. */
+/* The version of the paper whose parameters the drafters use; NONE: the
+ * drafters use their default parameters. */
 enum sdnpu_paper { SDNPU_PAPER_NONE, SDNPU_PAPER_A, SDNPU_PAPER_B };
 
 struct bench_sdnpu_args {

@@ -80,7 +80,8 @@ struct table_levels {
 	unsigned n;
 };
 
-/* The changes that a row applies to the usual setting, besides its method. */
+/* The changes that a row applies to the usual setting (table_request.usual),
+ * besides its method. */
 struct table_variant {
 	/* name of the row; NULL means table_request.unnamed */
 	const char *name;
@@ -154,7 +155,7 @@ struct table_spec {
 	void (*fill)(const struct table_request *, const struct run_summary *,
 		struct bench_table *);
 	/* name of the table that compares this table with published figures
-	 * (table_fill_published) */
+	 * (table_fill_published); NULL means that there is no such table */
 	const char *published;
 };
 

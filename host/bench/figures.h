@@ -59,7 +59,8 @@ struct figures {
 	FIGURES(COUNTER_MEMBER)
 	/* number of rows by use: valid, wasted (rejected drafts), or padding */
 	struct row_counts decode_rows;
-	/* busy time of the phone's NPU: matrix, vector and memory engine */
+	/* busy time in ps of the engines of the phone's NPU: [0] matrix, [1]
+	 * vector, [2] memory engine */
 	uint64_t engine_ps[3];
 	struct method_stats drafts;
 };

@@ -31,7 +31,7 @@
 
 #define COUNTS "/proc/self/io"
 
-/* State of a run, from opening its setting to closing it. */
+/* State of a run, from open_run() to close_run(). */
 struct opened {
 	struct pair_runner *by;
 	const struct setting_hook *hook;

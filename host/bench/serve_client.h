@@ -1,10 +1,10 @@
 /*
  * Clients that measure a server with OpenAI's API. Each client sends a prompt,
  * reads the answer as a stream, and then sends the next prompt. So the number
- * of running requests is always the number of clients. One thread runs all
- * clients, with libcurl. libcurl is loaded at run time, only if it is needed,
- * because it loads more than twenty other libraries (host/serve/httpd.h does
- * the same with libmicrohttpd).
+ * of running requests is the number of clients until no prompt is left. One
+ * thread runs all clients, with libcurl. libcurl is loaded at run time, only if
+ * it is needed, because it loads more than twenty other libraries
+ * (host/serve/httpd.h does the same with libmicrohttpd).
  */
 #ifndef HOST_BENCH_SERVE_CLIENT_H
 #define HOST_BENCH_SERVE_CLIENT_H

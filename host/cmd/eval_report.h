@@ -38,8 +38,8 @@ struct eval_report {
 	size_t n;
 	bool complete;     /* all tasks ran to the end */
 	const char *error; /* NULL if there was no error */
-	/* For a shard, the data that a merge needs. NULL if all items were
-	 * run. */
+	/* the member "shard" of the report of a shard (shard_json()); NULL if
+	 * all items were run */
 	json_t *shard;
 };
 

@@ -63,8 +63,8 @@ struct convert_tensor {
 	/* type of the tensor in the file that is written */
 	enum dtype type;
 	/* whether the tensor is a matrix that may be converted. False for
-	 * tensors that are copied unchanged: routers, matrices that the host
-	 * uses and, in a GGUF file, matrices outside the layers */
+	 * tensors that are copied unchanged: vectors, routers, matrices that
+	 * the host uses and, in a GGUF file, matrices outside the layers */
 	bool of_device;
 	/* If the tensor has the matrices of all experts of a layer, `extent`,
 	 * `offset` and `bytes` are those of the first expert. Each expert has

@@ -21,9 +21,9 @@ struct strbuf;
 struct tandem;
 
 /*
- * Number of random streams that are reserved for each item. The samples of an
- * item and all forks of beam search need fewer streams, so no two items use the
- * same random numbers.
+ * Number of streams of random numbers (base/rng.h) that are reserved for each
+ * item. The samples of an item and all forks of beam search need fewer streams,
+ * so no two items use the same random numbers.
  */
 #define EVAL_STREAMS (UINT64_C(1) << 32)
 

@@ -40,7 +40,7 @@ struct eval_tasks {
 /*
  * Whether `operand` is the name of a task or of a group. If it is, and `which`
  * is not NULL, sets which[i] to true for the task, or for each task of the
- * group.
+ * group, and to false for all other tasks.
  */
 bool eval_task_named(const char *operand, bool which[EVAL_TASKS]);
 bool eval_ends_in(const char *operand, const char *suffix);

@@ -1,10 +1,9 @@
 /*
  * Shards: parts of a measurement that several machines can run without a
  * connection between them (docs/sweeps.md). Each of N shards runs every N-th
- * item of each task, so that all shards take about the same time. Each shard
- * writes a JSON object with its command line and unrounded sums. The objects of
- * all shards are merged into the result that a single run would give.
- * Single-threaded.
+ * item, so that all shards take about the same time. Each shard writes a JSON
+ * object with its command line and unrounded sums. The objects of all shards
+ * are merged into the result that a single run would give. Single-threaded.
  */
 #ifndef HOST_EVAL_SHARD_H
 #define HOST_EVAL_SHARD_H
