@@ -44,7 +44,7 @@
 #define BENCH_IPC_TARGET 2.0
 
 struct bench_row {
-	const char *name;  /* such as "cache line" */
+	const char *name;  /* name of the subject, such as "cache line" */
 	const char *means; /* description in the table */
 	/* whether the subject is Tandem's round trip; otherwise it is a limit
 	 * of the machine */

@@ -29,7 +29,9 @@ struct bench_subject {
 	 * machine with one CPU */
 	bool spins;
 	unsigned trips; /* number of round trips in a batch */
-	int kind;       /* variant of the subject, read by `open` */
+	/* variant that `open` opens: enum bench_limit in bench_limit_open, enum
+	 * doorbell_kind in bench_ring_open; not used by bench_dbus_open */
+	int kind;
 	int (*open)(struct bench_peer **out, const struct bench_subject *,
 		const struct bench_cpus *, struct err *);
 };

@@ -49,8 +49,8 @@ struct bench_samples {
 	const char *phone;
 	struct soc soc;
 	struct tandem *tandem;
-	int32_t *token; /* [prompt + 1 + PASSES] */
-	float *logits;  /* [most][n_vocab] */
+	int32_t *token; /* [prompt + 1 + PASSES] tokens that the passes read */
+	float *logits;  /* [most][n_vocab] logits of a pass */
 	struct cost cost[WAYS][BENCH_COUNTS][BENCH_ROUNDS_MAX];
 	struct bench_table table; /* the table that is printed next */
 };

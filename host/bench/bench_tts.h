@@ -74,7 +74,8 @@ struct tts_args {
 	unsigned n_models;
 	struct tts_method method[TTS_METHODS];
 	unsigned n_methods;
-	uint32_t samples[TTS_NUMBERS]; /* in ascending order */
+	/* numbers of samples, in ascending order */
+	uint32_t samples[TTS_NUMBERS];
 	unsigned n_samples;
 	const char *task;
 	uint32_t items, n_predict;

@@ -180,7 +180,8 @@ struct table_preset {
 /* Two rows of a plan that are compared item by item. If both rows have runs "in
  * a row" (table_spec.in_a_row), these runs are compared. */
 struct table_pair {
-	const char *name, *with, *without; /* the names of the rows */
+	/* name of the pair, and names of its two rows */
+	const char *name, *with, *without;
 };
 
 /* The user's choices and the models. A table depends on them and on its
@@ -207,7 +208,8 @@ struct table_request {
 	/* the group that all runs of the tables belong to: its runs must
 	 * generate the same text (see experiment_add); 0 means no group */
 	unsigned same_text;
-	const struct published *published; /* [n_published] */
+	/* [n_published] figures of a paper */
+	const struct published *published;
 	unsigned n_published;
 	const void *arg; /* for use by `fill` */
 };

@@ -26,7 +26,7 @@ struct serve_target {
 struct serve_prompt {
 	/* index of the prompt's category in serve_result.category */
 	unsigned category;
-	const char **turn; /* [n_turns] */
+	const char **turn; /* [n_turns] texts of the turns */
 	unsigned n_turns;
 };
 

@@ -67,7 +67,7 @@ void serve_times_json(struct serve_times *, json_t *object);
 
 /* The prompts of a category. A prompt has one request for each of its turns. */
 struct serve_category {
-	const char *name; /* borrowed */
+	const char *name; /* name of the category; the caller owns it */
 	unsigned prompts, failed, turns;
 	uint64_t drafted, accepted;
 	/*
