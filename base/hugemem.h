@@ -12,8 +12,9 @@
  * later accesses cause no page faults. Returns NULL if there is no memory. The
  * caller frees the memory with free(). */
 void *hugemem_alloc(size_t bytes);
-/* Like hugemem_alloc, but neither zero nor touch the memory, so that each
- * thread is the first to touch the part that it fills. */
+/* Like hugemem_alloc, but the memory is not zeroed and its pages are not
+ * present yet: a page becomes present when a thread first writes to it. So each
+ * thread can be the first to write to the part that it fills. */
 void *hugemem_reserve(size_t bytes);
 
 #endif

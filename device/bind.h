@@ -38,8 +38,8 @@ int bind_check(const struct window *, const struct extended *,
 
 /* Set the binding from the references of a run, and check that each referenced
  * range is long enough and aligned. Each role that the graph needs must occur
- * exactly once. The weights of an expert graph may occur several times: once
- * for each expert. */
+ * exactly once. Exception: an expert graph may have several references to
+ * weights, one for each expert of the run. */
 int bind_run(struct binding *, const struct cache *, const struct wire_ref *,
 	unsigned n, const struct graph *, const struct wire_graph_run *,
 	struct err *);

@@ -1,9 +1,9 @@
 /*
  * The device's state, and what one packet (a request of the host) changes in
- * this state. The code uses no sockets and no request rings, and uses the clock
- * only for counters, the trace and va_map_us. A completion depends only on the
- * state and the packet, so a fuzzer can call the code. device/serve.c receives
- * the packets.
+ * this state. device/serve.c receives the packets. The functions here use no
+ * sockets and no request rings, so a fuzzer can call them. They use the clock
+ * only for counters, the trace and va_map_us, so a completion depends only on
+ * the state and the packet.
  *
  * Every field of a packet is checked: a bad packet gets a completion with a
  * negative status and a text that names the field, and changes nothing. There
@@ -11,7 +11,8 @@
  * by the CPU are invalidated even if the request fails, because the host does
  * not declare them again.
  *
- * Only one thread, which owns the window and the cache, may call the functions.
+ * All functions must be called on one thread, which owns the window and the
+ * cache.
  */
 #ifndef DEVICE_DEVICE_H
 #define DEVICE_DEVICE_H
@@ -41,13 +42,14 @@ struct device_config {
 	/* bytes of the extended region (memory that only DMA reads); 0: no such
 	 * region */
 	uint64_t va_extended;
-	/* number of map requests by which an unmap is deferred (`defer` of
-	 * struct window) */
+	/* an unmapped buffer keeps its slot and its addresses until this many
+	 * more map requests have arrived (`defer` of struct window) */
 	uint32_t va_defer;
 	/* minimum time of a map or unmap request, in us */
 	uint32_t va_map_us;
 	struct fault *fault; /* faults to inject; borrowed */
-	/* table of the host's open brackets (CPU accesses); NULL: none */
+	/* table of the host's open brackets, which are CPU accesses in
+	 * progress (ipc/brackets.h); NULL: none */
 	const struct wire_brackets *brackets;
 	struct wire_trace *trace; /* ring for trace events; NULL: none */
 	size_t trace_bytes;

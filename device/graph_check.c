@@ -205,7 +205,8 @@ uint32_t graph_part_rows(const struct wire_part *p, const struct wire_model *m,
 	return tensor < p->first || tensor > p->end ? 0 : to - *from;
 }
 
-/* Whether a layer may be split before this row of this tensor. */
+/* Whether the graph of a part of a layer may begin or end before this row of
+ * this tensor. */
 static bool may_split(const struct wire_model *m, uint32_t tensor, uint32_t row)
 {
 	return tensor >= WIRE_T_GATE && tensor < WIRE_T_COUNT &&

@@ -18,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The longest wait for a request. Between two waits the device checks for
- * signals, for buffers that the host shares, and for finished graph loads. The
- * wait is shorter while a graph is being loaded. */
+/* The longest wait for a request: LOADING_MS while a graph is being loaded,
+ * otherwise IDLE_MS. Between two waits the device checks for signals, for
+ * buffers that the host shares, and for finished graph loads. */
 #define IDLE_MS    100
 #define LOADING_MS 1
 

@@ -3,12 +3,13 @@
  *
  * A slot is a range of a buffer that receives an extent (stream_add_slot).
  * Extents are read in the order of the stream_begin calls, in pieces of `block`
- * bytes. At most `depth` pieces are in flight. Unless stream.whole is set,
- * there are STREAM_AHEAD pieces more than `depth`. While one read is late,
- * later reads use these additional pieces, so that one late read does not delay
- * all others. The pieces of a slot are checked in order. An extent ends only
- * when none of its pieces is in use: until then, a read may still write to the
- * slot of the extent.
+ * bytes. At most `depth` pieces are in flight. The pieces of a slot are checked
+ * in order: a piece that arrives before an earlier piece of its slot stays in
+ * use until the earlier piece has arrived. Unless stream.whole is set, there
+ * are STREAM_AHEAD pieces more than `depth`; the next reads use these pieces
+ * meanwhile, so that one late read does not delay all others. An extent ends
+ * only when none of its pieces is in use: until then, a read may still write to
+ * the slot of the extent.
  */
 #ifndef FLASH_STREAM_IMPL_H
 #define FLASH_STREAM_IMPL_H
@@ -50,8 +51,9 @@ struct slot {
 	/* error of the extent, kept until no piece is in use */
 	struct err e;
 	uint64_t begun; /* number of extents begun before this one */
-	/* lowest offset in the file at which a short read ended; if the read
-	 * cannot be repeated, the file ends there */
+	/* lowest offset in the file at which a short read of this slot ended;
+	 * if reading on from there fails, the error message names it as the end
+	 * of the file */
 	uint64_t end;
 	uint64_t cut; /* number of stored bytes assigned to pieces */
 	/* number of bytes of the slot, from its beginning, that are open for
@@ -110,8 +112,9 @@ struct stream {
 	int fd;
 	size_t block;
 	unsigned depth;
-	/* true: the caller set depth to 0, and STREAM_DEPTH_DEFAULT does not
-	 * apply: depth and block are computed from the slots' sizes */
+	/* true: the caller set depth to 0, and neither of the two exceptions
+	 * applies for which 0 means STREAM_DEPTH_DEFAULT (stream_opts.depth).
+	 * depth and block are then computed from the slots' sizes. */
 	bool whole;
 	uint64_t stall_ns;
 	struct fault_state fault;
@@ -134,7 +137,8 @@ struct stream {
 	 * without reads in flight, whichever is later */
 	uint64_t heard_ns;
 	uint64_t busy_from;
-	/* clock time and bytes read at the last update of the rate */
+	/* time of the last call of look(), which measures the rate of flash,
+	 * and number of bytes that had been read by then */
 	uint64_t looked_ns, looked_bytes;
 	struct stream_stats stats;
 	/* state for stream_how */
