@@ -33,8 +33,8 @@ struct tandem {
 	uint64_t submitted; /* number of requests that have been submitted */
 	/* runs the passes of all requests; NULL before the first request */
 	struct scheduler *scheduler;
-	/* Called with the state of samples while they are generated; may be
-	 * NULL. */
+	/* Called while samples are generated: `line` describes their state,
+	 * `over` of `of` samples have ended. NULL: no such reports. */
 	void (*watch_samples)(const char *line, uint32_t over, uint32_t of);
 	bool advancing; /* a call of tandem_advance is running */
 	/* trie of the vocabulary; NULL until it is needed */

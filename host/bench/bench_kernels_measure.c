@@ -1,8 +1,9 @@
 /*
- * The measurements of bench kernels, and the modeled costs on a phone. The
- * matrices of a layer are measured together with integer kernels, as a model
- * runs them. One matrix in each layout is measured with float kernels, because
- * the group and super-group layouts have no integer kernels.
+ * The measurements of bench kernels, and the modeled costs on a phone. With
+ * integer kernels, all matrices of a layer are measured as one sequence, as a
+ * model runs them. The group and super-group layouts have no integer kernels,
+ * so layouts are compared with float kernels: each matrix is measured alone, in
+ * each layout.
  */
 #include "host/bench/bench_kernels.h"
 
@@ -21,8 +22,9 @@ const uint32_t kernels_layout_rows[KERNELS_LAYOUT_PASSES] = { 1, 32 };
 const char *const kernels_layout_names[KERNELS_LAYOUTS] = { "rows", "groups",
 	"super", "tiles", "f16 tiles", "bytes read" };
 
-/* The matrices of a layer in order of execution. `quantize` is set where the
- * matrix has a new input, which must be quantized. */
+/* The matrices of a layer in order of execution. `quantize` is true if the
+ * input of the matrix is not that of the previous matrix, and so must be
+ * quantized first. */
 static const struct {
 	int matrix;
 	bool quantize;

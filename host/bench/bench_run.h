@@ -91,9 +91,10 @@ struct bench_words {
 	 * (report_print_priced). NULL means that the title, the tables and the
 	 * number of compared texts are printed. */
 	void (*text)(const void *arg, const struct bench_table *, unsigned n);
-	/* Prints CSV lines of this benchmark between the lines priced_as and
-	 * simulated_acceptance, and the tables. NULL means that the numbers of
-	 * successful checks are printed there. */
+	/* Prints the CSV lines of this benchmark. They follow the lines
+	 * priced_as and simulated_acceptance and precede the lines of the
+	 * tables. NULL means that the numbers of successful checks are printed
+	 * there. */
 	void (*csv)(const void *arg);
 	/* Returns the JSON report, or NULL if out of memory. If `json` is NULL,
 	 * the report has only the members that all benchmarks have. */

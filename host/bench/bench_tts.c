@@ -271,7 +271,8 @@ struct preset {
 	const char *name, *value;
 };
 
-/* Set those of the n options p[] that have their default value. */
+/* Set the n options p[] to the given values, except those that the user has
+ * set. */
 static int preset(
 	struct opt_values *v, const struct preset *p, size_t n, struct err *e)
 {
@@ -289,8 +290,8 @@ static int preset(
  * scores of a sample's steps), the number of samples and the shape. If `shape`
  * is given, costs are computed for a model of this shape with Q4_0 weights, as
  * in the npu-tts paper. The device's address window then holds the weights of
- * the reward model, if there is one; layers that do not fit into the rest of
- * the window are copied into it in every pass.
+ * the reward model, if there is one. Those layers of the generating model that
+ * do not fit into the rest of the window are copied into it in every pass.
  */
 static int ask(const struct tts_args *a, const char *shape,
 	const struct tts_method *m, uint32_t n, struct opt_values *out,

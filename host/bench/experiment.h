@@ -93,7 +93,8 @@ struct item_report {
 	 */
 	int64_t kernel_bytes;
 	uint64_t kernel_wanted, kernel_slack;
-	/* whether logits must be computed for exactly one row per token */
+	/* whether the number of rows with logits must equal the number of
+	 * emitted tokens */
 	bool rows_emitted;
 	double base_w;
 };

@@ -31,18 +31,19 @@ struct watch {
 	const struct tokenizer *tokenizer;
 };
 
-/* Choose the form by the type of standard output and by the environment
- * variables TERM and NO_COLOR. */
+/* Choose the form: JSON if `json` is set; else a drawing if standard output is
+ * a terminal and TERM does not exclude it; else lines. If the environment
+ * variable NO_COLOR is set, a drawing has no colors. */
 void watch_init(struct watch *, bool json);
 void watch_release(struct watch *);
 
 /*
- * Report settled text (whose tokens are final), and the state after a step.
- * Both functions return 0 or a negative errno. In drawn form, the text appears
- * at once or, if a drawing is visible, with the next step. In lines form, the
- * text appears only at the end, because a step may occur in the middle of a
- * line of text. In JSON form, the text is ignored here, because the JSON report
- * contains it.
+ * watch_text reports settled text (whose tokens are final); watch_step reports
+ * the state after a step. Both return 0 or a negative errno. In drawn form, the
+ * text appears at once or, if a drawing is visible, with the next step. In
+ * lines form, the text appears only at the end, because a step may occur in the
+ * middle of a line of text. In JSON form, the text is ignored here, because the
+ * JSON report contains it.
  */
 int watch_text(struct watch *, int32_t id, const char *text, size_t len);
 int watch_step(struct watch *, const struct tandem_step *);

@@ -7,8 +7,9 @@
  *
  * The session's cache holds the text without its last token. This token is the
  * tree's root, which every pass computes. When the text has grown, the next
- * pass computes the new tokens together with the root, and then adds the new
- * tokens to the cache. The drafters of several requests share the session: each
+ * pass also computes the tokens that are before the new root and not yet in the
+ * cache. After the pass, these tokens, but not the root, are added to the
+ * cache. The drafters of several requests share the session: each
  * drafter has a sequence of its own, and one pass has rows of all these
  * sequences. In a session of precision int8 with weights in tiles, the
  * candidates are bit for bit the candidates of drafter_host with DRAFT_INT8.

@@ -24,7 +24,7 @@ struct host {
 	float temperature;
 	uint32_t batch; /* maximum number of nodes per pass */
 	/* guesses after computed rows; row i of `found` is the draft model's
-	 * uncommitted row i */
+	 * uncommitted row i (a row that is not a cached token yet) */
 	struct guesses found;
 	int32_t *token, *parent; /* [batch] the nodes of a pass */
 	float *logits;           /* [batch][n_vocab] */

@@ -9,12 +9,12 @@
  *   synonym:   z_e ... z_{e+delta}, then x_{e+gamma} ... x_{e+epsilon}
  *   redundant: z_e ..., without any token of the draft after x_e
  *
- * The paper sets gamma >= 1 and epsilon by the target's predictions on the
- * rejected path, where y_i is the prediction for the position of x_i:
- * x_{e+gamma} ... x_{e+epsilon} is the longest run with x_i = y_i (equation 3),
- * over all paths of the tree. This run is drafted in later passes, although
- * delta is unknown. With the option `checked` the drafter drafts this run, and
- * also x_e ... x_{e+epsilon}.
+ * The paper finds gamma (at least 1) and epsilon from the target's predictions
+ * on the rejected path; y_i is the prediction for the position of x_i. Of all
+ * runs with x_i = y_i on all paths of the tree, the longest run is
+ * x_{e+gamma} ... x_{e+epsilon} (equation 3). This run is drafted in later
+ * passes, although delta is unknown. With the option `checked` the drafter
+ * drafts this run, and also x_e ... x_{e+epsilon}.
  *
  * For these predictions the device must multiply every row (token of a pass) by
  * the output matrix. Without predictions the drafter keeps several whole paths
@@ -44,7 +44,7 @@ struct reuse_options {
 	/* number of passes for which a draft is kept, at least one */
 	uint32_t age;
 	/* maximum number of tokens of all kept drafts together; drafts of the
-	 * last pass are kept even if they have more tokens */
+	 * most recent pass are kept even if they have more tokens */
 	uint32_t room;
 	/* whether to use the target's predictions on the rejected path */
 	bool checked;
