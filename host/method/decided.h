@@ -7,8 +7,10 @@
  *   votes   The answer with the most votes wins; of answers with equal votes,
  *           the first. The winner is decided when no other answer could win
  *           even with the votes of all unfinished samples. Of the samples with
- *           the winning answer the first is chosen, so only samples after this
- *           one are cut.
+ *           the winning answer, the one with the lowest number is chosen. An
+ *           unfinished sample whose number is lower than those of all ended
+ *           samples with this answer could still get the answer and be chosen,
+ *           so only samples with higher numbers are cut.
  *   values  The sample with the largest value is chosen; of samples with equal
  *           values, the first. If values can only fall while a text grows, a
  *           running sample is cut when its present value is already too low: a

@@ -60,7 +60,8 @@ struct revision {
 	bool probing;
 	/* The members from `probe` to `drifted` are for the policy drift. The
 	 * probe token is the token to which the last recomputed row paid the
-	 * most attention. */
+	 * most attention, if that token was recomputed, too; else the last
+	 * recomputed token. */
 	/* position of the probe token; 0 before the first probe */
 	uint32_t probe;
 	float *attention;

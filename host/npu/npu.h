@@ -58,8 +58,8 @@ struct npu_opts {
 	 * window, plus VA_HARD_SLACK for the device's own allocations.
 	 */
 	bool va_hard;
-	/* Replace up to this many lost devices within RESTART_SECONDS,
-	 * RESTARTS_MAX at most; 0 means that a lost device is not replaced. */
+	/* number of lost devices that are replaced within RESTART_SECONDS, from
+	 * 0 (a lost device is never replaced) to RESTARTS_MAX */
 	unsigned restarts;
 	/* While *cancel is set, waits return -ECANCELED. */
 	const volatile sig_atomic_t *cancel;

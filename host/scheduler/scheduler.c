@@ -452,8 +452,8 @@ static void draw_alone(struct lane *x, const float *logits)
 		method_next(x->scheduler->session, x->gen, logits);
 }
 
-/* End the lane, but keep its sequence, SESSION_TEXT, and the sequence's
- * cache. */
+/* End the lane, but do not free its sequence (SESSION_TEXT) and the cache of
+ * this sequence. */
 static void end_alone(struct lane *x, enum lane_state state)
 {
 	x->sequence = LANE_NO_SEQUENCE;

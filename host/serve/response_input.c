@@ -102,8 +102,8 @@ static int add_message(json_t *messages, const json_t *item, const char *where,
 	return f->status ? -EINVAL : 0;
 }
 
-/* Add a call to the last message if this is an assistant's message; otherwise
- * add the call to a new assistant's message without content. */
+/* Add a call to the last message if the assistant wrote that message; otherwise
+ * add the call to a new message of the assistant, without content. */
 static int add_call(json_t *messages, const json_t *item, const char *where,
 	struct fault *f)
 {

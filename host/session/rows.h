@@ -21,8 +21,9 @@
  *                      finished blocks and to its own block.
  *
  * Rows of windows and blocks are stored at their positions and overwrite the
- * tokens that are cached there. The positions of a sequence's rows ascend;
- * positions after the end of the sequence follow without a gap.
+ * tokens that are cached there. The positions of a sequence's rows ascend. Rows
+ * beyond the cached tokens have the positions that follow the cached tokens,
+ * without a gap.
  */
 #ifndef HOST_SESSION_ROWS_H
 #define HOST_SESSION_ROWS_H

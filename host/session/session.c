@@ -449,9 +449,9 @@ void session_stats(const struct session *s, struct session_stats *out)
 	WIRE_COUNTERS(TAKE)
 #undef TAKE
 	out->blocks = s->n_blocks;
-	/* The last block may have more layers than the other blocks, because
-	 * the number of layers need not be a multiple of the number of
-	 * blocks. */
+	/* Report the largest number of layers of a block: that of the last
+	 * block, which may have more layers than the other blocks, because the
+	 * number of layers need not be a multiple of the number of blocks. */
 	out->layers_per_block = s->block[s->n_blocks - 1].n_layers;
 	out->threads = w->threads;
 	memcpy(out->kern, w->kern, sizeof(out->kern));

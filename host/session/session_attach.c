@@ -264,8 +264,9 @@ int session_load_graph(struct session *s, uint32_t block, uint32_t kind,
 	return ret;
 }
 
-/* Load an output graph (which predicts the likeliest next tokens) of every
- * size. Graph switching does not unload these graphs. */
+/* Load the output graphs, which predict the likeliest next tokens: one for each
+ * number of rows in plan.graph_rows. Graph switching does not unload these
+ * graphs. */
 static int load_output_graphs(struct session *s, struct err *e)
 {
 	struct {

@@ -240,8 +240,10 @@ static int open_output(struct session *s, struct err *e)
 	ret = buffer_create(&p->buffer, "output", bytes, BUFFER_DMA, e);
 	if (ret)
 		return ret;
-	/* If opts.as, the priced shape, is larger than the model, most of the
-	 * buffer only reserves addresses and needs no memory. */
+	/* With opts.as (the model shape whose cost is simulated), the buffer
+	 * also has room for the output matrix of that shape. If the shape is
+	 * larger than the model, most of the buffer only reserves addresses and
+	 * needs no memory. */
 	if (!s->opts.as)
 		buffer_take_memory(p->buffer, s->workers);
 	logits_share(s->logits, buffer_begin(p->buffer, 0, bytes, BUFFER_WRITE),

@@ -62,8 +62,8 @@ static int push_call(struct chat_plan *p, const struct call_style *s,
 {
 	bool first = !i || turn[i - 1].role != CHAT_CALL;
 	bool last = i + 1 == n || turn[i + 1].role != CHAT_CALL;
-	/* If an answer has text before its first call, the call is part of the
-	 * answer's turn. */
+	/* A call is written into the turn before it if that turn is a call or,
+	 * unless bare_calls is set, an answer with text. */
 	bool joins = !first ||
 		(!s->bare_calls && i && turn[i - 1].role == CHAT_ASSISTANT &&
 			turn[i - 1].len);

@@ -23,9 +23,9 @@
 struct calibration {
 	/* the weights a and b of the formula at the top of this file */
 	double draft, exit;
-	/* Fisher information about the weights: sums over observations of the
-	 * variance of ln q (dd), of the variance of s (ee), and of their
-	 * covariance (de). */
+	/* Fisher information about the weights: each verification adds the
+	 * variance of ln q among its candidates to dd, the variance of s to ee,
+	 * and the covariance of ln q and s to de. */
 	double dd, de, ee;
 };
 
