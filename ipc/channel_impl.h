@@ -39,7 +39,8 @@ struct channel {
 	int pidfd; /* pidfd of the peer, -1 if there is none */
 	struct wire_control *control;
 	size_t control_bytes;
-	/* tables of open brackets, inside `control`; NULL if there are none */
+	/* tables of open brackets, which are CPU accesses in progress
+	 * (ipc/brackets.h), inside `control`; NULL if there are none */
 	struct wire_brackets *brackets;
 	/* trace buffer; NULL if tracing was not requested */
 	struct wire_trace *trace;

@@ -10,15 +10,17 @@
  * Comparing pairs of versions shows which side wrote: copy != base means that
  * the device wrote, and mem != base means that the CPU or DMA wrote. struct
  * line_note also records which bytes the device wrote, which operators loaded
- * and wrote the line, and for which access of the CPU (bracket `cpu_seq`) the
- * line was last invalidated.
+ * and wrote the line, and which access of the CPU (number `cpu_seq`) was the
+ * reason for the last invalidation of the line. An access of the CPU is also
+ * called a bracket: it lasts from buffer_begin to buffer_end.
  *
  *   load         base = copy = mem
  *   read again   mem != base: stale read, the CPU or DMA wrote after the load
  *   write back   mem != base: the CPU's or DMA's bytes are overwritten; a torn
  *                line if both sides wrote different bytes, else a lost write
  *   invalidate   a dirty line is dropped: lost device write
- *   end          a written line was not cleaned: lost device write
+ *   end          (of a request) a line that the device wrote was not cleaned:
+ *                lost device write
  *   DMA          a dirty line is read or written past the cache
  *
  * With two levels, `second` is the line in the second level. A load takes the
@@ -188,9 +190,10 @@ static void report(struct maintenance *u, const struct coherence_buffer *s,
 	if (evicted)
 		v.evicted = v.to - v.from;
 
-	/* Name the CPU access (bracket) that wrote the bytes in memory. The
-	 * line's struct line_note names an access that has ended; if it names
-	 * none, look for an access that is still in progress. */
+	/* Find the CPU access (bracket) that wrote the bytes in memory, and the
+	 * name of its function. If that access has ended, the line's struct
+	 * line_note has its number; otherwise look for an access that is still
+	 * in progress. */
 	if (s->state[line] & LINE_IGNORED ||
 		(cpu_wrote && s->state[line] & LINE_BY_CPU)) {
 		v.cpu_known = true;
@@ -204,9 +207,9 @@ static void report(struct maintenance *u, const struct coherence_buffer *s,
 		name_of(u, open.by, v.cpu_by);
 	}
 
-	/* Record the values in the cache and in memory. If the device and the
-	 * CPU or DMA wrote, begin at the first byte that the CPU or DMA wrote,
-	 * because the write-back overwrites this byte. */
+	/* Record the values in the cache and in memory. If the device wrote the
+	 * line and the CPU or DMA wrote it, too, begin at the first byte that
+	 * the CPU or DMA wrote, because the write-back overwrites this byte. */
 	l->at = evicted
 		? line_range(line).from + n->was_at
 		: first_other((cpu_wrote && device_wrote) ||
@@ -362,8 +365,8 @@ void line_read(struct maintenance *u, struct coherence_buffer *s, uint32_t line,
 
 	if (!(s->state[line] & LINE_VALID))
 		line_load(u, s, line);
-	/* At level check, verify that a line that was cached before this read
-	 * still equals memory. */
+	/* At coherence level "check", verify that a line that was cached before
+	 * this read still equals memory. */
 	if (!was_held || !u->check || s->state[line] & LINE_STALE)
 		return;
 	r = within(line, r);
@@ -390,8 +393,8 @@ void line_write(struct maintenance *u, struct coherence_buffer *s,
 	} else if (l.from < r.from || l.to > r.to) {
 		line_load(u, s, line);
 	} else {
-		/* A line that is written completely is not loaded, but level
-		 * check needs the line's `base`. */
+		/* A line that is written completely is not loaded, but
+		 * coherence level "check" needs the line's `base`. */
 		s->touched[line / GROUP] = 1;
 		if (u->check && !(s->state[line] & LINE_L2_VALID)) {
 			memcpy(s->base + l.from, s->mem + l.from, LINE);
