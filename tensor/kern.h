@@ -115,9 +115,9 @@ struct kern {
 	void (*rope)(float *x, const float *cos, const float *sin,
 		unsigned n_rot, bool neox);
 
-	/* Attention of `heads` query heads, [heads][head_dim], of one row that
-	 * share one head of keys and values, over the slots to which the row
-	 * attends: out[h][d] = sum softmax(q.k * scale) v. The slots are
+	/* Attention of one row: its `heads` query heads, [heads][head_dim], all
+	 * use the same head of keys and values, and attend to the row's slots:
+	 * out[h][d] = sum softmax(q.k * scale) v. The slots are
 	 * processed in the order of kv->slot, in blocks of KERN_ATTEND_BLOCK;
 	 * each block's maximum and sum are merged with the maximum and sum of
 	 * the blocks before it (online softmax: Dao et al., "FlashAttention",
@@ -224,7 +224,8 @@ void kern_angles(float *cosine, float *sine, uint32_t position,
  * number of saturated values. */
 size_t kern_store_f16(const struct kern *, uint16_t *to, float *x, size_t n);
 
-/* bytes of a quantized row of k values, a multiple of 64 */
+/* Number of bytes of a quantized row of k values. The number of bytes is a
+ * multiple of 64. */
 size_t kern_q8_bytes(unsigned k);
 size_t kern_attend_scratch(unsigned heads, unsigned head_dim);
 

@@ -44,7 +44,8 @@
 
 struct soc;
 
-/* largest number of rows, n, k and KV-cache slots of an operator */
+/* largest value of each dimension of an operator: its number of rows, n, k, and
+ * its number of KV-cache slots */
 #define PRICE_MAX (UINT64_C(1) << 20)
 
 /* clang-format off */

@@ -102,8 +102,8 @@ struct attention {
 	uint64_t heads; /* number of KV heads */
 	uint64_t dim;   /* head_dim, in tiles of 32 */
 	enum price_exp exp;
-	/* number of blocks of ROW_BLOCK rows of scores; number of KV positions
-	 * that are in TCM at once */
+	/* row_blocks: number of blocks of ROW_BLOCK rows of scores. block:
+	 * number of KV positions that are in TCM at once. */
 	uint64_t row_blocks, block;
 };
 
