@@ -266,8 +266,8 @@ static void test_stall(void **state)
 		took = clock_ns() - began;
 		assert_in_range(took, 140 * MS, 10000 * MS);
 		assert_non_null(strstr(e.text, "--device-timeout"));
-		/* Many short waits count as one long wait for the stall
-		 * limit. */
+		/* The stall limit also applies to the sum of many short
+		 * waits. */
 		assert_ok(channel_send(c, NULL, 0, &nop, sizeof(nop), NULL, &e),
 			&e);
 		began = clock_ns();

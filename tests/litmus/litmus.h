@@ -50,7 +50,8 @@ enum litmus_op {
 	LITMUS_INVALIDATE,
 	LITMUS_CLEAN_ALL,
 	LITMUS_FLUSH_ALL,
-	/* the CPU begins an access to a line; this orders nothing */
+	/* the CPU begins an access to a line; this step does not order any
+	 * other accesses */
 	LITMUS_BEGIN,
 	/* the CPU ends the access; the CPU's next message declares the line */
 	LITMUS_END,
@@ -97,8 +98,10 @@ enum litmus_nature {
 	LITMUS_WRITE_BACK = 1,
 	LITMUS_FILL, /* load a line that is absent from the first level */
 	LITMUS_DROP, /* drop a line from the first level if it is not dirty */
-	LITMUS_DROP_SECOND, /* drop a line that only the second level has */
-	LITMUS_TRANSFER,    /* move the bytes of a started transfer */
+	/* drop a line from the second level if it is not dirty there and the
+	 * first level does not have it */
+	LITMUS_DROP_SECOND,
+	LITMUS_TRANSFER, /* move the bytes of a started transfer */
 	LITMUS_NATURES
 };
 #define LITMUS_NATURE_ALL ((1u << LITMUS_NATURES) - 2)
@@ -127,7 +130,8 @@ enum litmus_breach {
 	/* the device writes bytes that a transfer reads or writes, and has not
 	 * yet waited for the transfer */
 	LITMUS_WRITE_EARLY = 256,
-	/* the request ends, and the device has not waited for a transfer */
+	/* the request ends, and the device has not waited for a transfer that
+	 * was started */
 	LITMUS_NO_WAIT = 512,
 	/* a wait for a transfer for which the device has already waited, or
 	 * whose bytes the device does not use */

@@ -88,9 +88,9 @@ static float *matmul_run(const struct kern *k, const struct matmul *t)
 }
 
 /*
- * The bound of the error of output (m, j). The error of a sum of k products in
- * any order is at most k units of roundoff times the sum of the magnitudes,
- * plus the error of storing the result.
+ * The bound of the error of output (m, j): the number of roundings that affect
+ * a product, times the unit of roundoff (2^-24), times the sum of the products'
+ * magnitudes, plus the error of storing the result.
  */
 static double matmul_bound(const struct matmul *t, unsigned m, unsigned j)
 {
@@ -104,8 +104,9 @@ static double matmul_bound(const struct matmul *t, unsigned m, unsigned j)
 	for (unsigned i = 0; i < t->k; i++)
 		sum += fabs((double)t->x[(size_t)m * t->k + i] * w[i]);
 	free(w);
-	/* 16 lanes have k / 16 additions each; then there are 4 more, and one
-	 * rounding per product */
+	/* A product is rounded once, then by the k / 16 additions of its lane
+	 * (of 16 lanes), then by the 4 additions that join the lanes. 8 instead
+	 * of 5 is a margin: the division k / 16 rounds down. */
 	return sum * (t->k / 16 + 8) * 0x1p-24 + 1e-37;
 }
 

@@ -175,8 +175,9 @@ static void test_kept_rules(void **state)
 	experiment_release(&x);
 }
 
-/* Outputs of different lengths count as equal if the shorter one is a prefix of
- * the longer one. Outputs of settings without a group are not compared. */
+/* The settings of a group have different token limits (`predict`). Their
+ * outputs count as equal if the shorter output is a prefix of the longer one.
+ * Outputs of settings without a group are not compared. */
 static void test_lengths(void **state)
 {
 	struct fake_runner f;

@@ -408,8 +408,8 @@ static void test_token_out_of_range(void **state)
 	assert_int_equal(draft_branch_rows(f->d), 0);
 }
 
-/* A speculative row has the estimated cost of an appended token. Rows in one
- * pass cost no more than separate rows. */
+/* A speculative row has the estimated cost of an appended token. Several rows
+ * in one pass cost no more than the same number of passes of one row. */
 static void test_price(void **state)
 {
 	struct price one = { 0 }, row = { 0 }, rows = { 0 };
@@ -432,8 +432,9 @@ static void test_price(void **state)
 	assert_true(rows.cpu_ps > 0 && rows.cpu_ps <= 8 * one.cpu_ps);
 }
 
-/* Two operations are counted for each weight of the shape (the layer sizes)
- * whose time is estimated (the model's own shape or a larger one). */
+/* The estimated cost is that of a model of a given shape (layer sizes): the
+ * draft model's own shape, or a larger one. Two operations are counted for each
+ * weight of a model of that shape. */
 static void test_priced_as(void **state)
 {
 	struct price own = { 0 }, same = { 0 }, large = { 0 };

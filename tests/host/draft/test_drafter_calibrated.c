@@ -187,10 +187,11 @@ static void make_text(
 	}
 }
 
-/* Whether the last `key` tokens of a path, of which end[0] is the last, end at
- * position `at` of the prompt, and predictions after this position are kept.
- * With the option CALIBRATED_REQUEST, a path without drafted tokens (depth 0)
- * may use only the last o->request positions of the prompt. */
+/* Whether the path may use the predictions after position `at` of the prompt:
+ * these predictions must be kept, and the last `key` tokens of the path (end[0]
+ * is the very last) must equal the `key` prompt tokens that end at `at`. With
+ * the option CALIBRATED_REQUEST, a path without drafted tokens (depth 0) may
+ * use only the last o->request positions of the prompt. */
 static bool stands(const struct text *t, size_t at, const int32_t *end,
 	uint32_t key, uint32_t depth, const struct calibrated_options *o)
 {

@@ -53,8 +53,8 @@ static inline void ref_products(const struct reference *r, const double *w,
 	}
 }
 
-/* y = W x for all rows, with `stride` values between rows of y, for matrix
- * number `matrix` of the tensor. Returns false if the file has no such
+/* y = W x for all rows, where W is matrix number `matrix` of the tensor. Row r
+ * of the result begins at y[r * stride]. Returns false if the file has no such
  * tensor. */
 static inline int ref_linear_of(const struct reference *r, const char *name,
 	unsigned matrix, const struct ref_rows *x, double *y, size_t stride)
@@ -305,9 +305,9 @@ static inline void ref_from_attention(struct reference *r, uint32_t l)
 #undef LINEAR
 #undef NAME
 
-/* Compute the rows of a text at any positions, up to the final norm, which
- * r->h receives. `sees` defines the rows that each row attends to. The caller
- * frees the result with free(). */
+/* Compute the rows of a text at any positions. In the result, `h` has the
+ * states after the final norm. `sees` defines the rows that each row attends
+ * to. The caller frees the result with free(). */
 static inline struct reference *ref_run(const struct gguf *g,
 	const struct model_file *f, const int32_t *token,
 	const unsigned *position, const uint8_t *sees, unsigned n)
@@ -386,8 +386,8 @@ static inline void ref_logits(const struct gguf *g, const struct model_file *f,
 }
 
 /* Compute the embedding [n_embd] of a text: the mean of its states after the
- * final norm or, if `last` is set, the last of these states, scaled to length
- * 1. */
+ * final norm or, if `last` is set, only the last of these states. In both cases
+ * the vector is scaled to length 1. */
 static inline void ref_embedding(const struct gguf *g,
 	const struct model_file *f, const int32_t *token, unsigned n, bool last,
 	double *values)

@@ -157,10 +157,10 @@ static void fill(struct fixture *f)
 		x[i] = (float)rng_uniform(7, 2, i);
 }
 
-/* Send a run of a chain of ROWS rows, which attend to the first i slots of the
- * cache. The hidden states are computed in place. Each run i has a batch (the
- * descriptions of its rows) of its own in memory, because the device reads the
- * batch later. */
+/* Send run number i: a chain of ROWS rows. Each row attends to the first i
+ * slots of the cache, to the rows before it, and to itself. The hidden states
+ * are computed in place. Each run has a batch (the descriptions of its rows) of
+ * its own in memory, because the device reads the batch later. */
 static int send_run(struct fixture *f, uint32_t i, struct err *e)
 {
 	uint32_t batch = (uint32_t)BATCH + i * 256;
@@ -396,8 +396,9 @@ static void test_restarts_are_counted(void **state)
 			"within 60 s");
 		a_minute_passes(f->n);
 	}
-	/* The intervals between the losses are long enough, but the same work
-	 * is lost each time. */
+	/* The losses are more than a minute apart, so they do not reach the
+	 * limit on restarts within a minute. But no pass succeeds between the
+	 * losses, so they reach the limit on losses in one pass. */
 	for (unsigned i = 0; i < 2; i++) {
 		assert_true(npu_may_reopen(f->n, -ERR_DEVICE_LOST, &e));
 		a_minute_passes(f->n);
