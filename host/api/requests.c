@@ -81,7 +81,8 @@ static int open_scheduler(struct tandem *t, struct err *e)
  * request without samples is also added to the scheduler, where its lane (its
  * decoded sequence) waits for passes; `admit` adds all other requests to the
  * scheduler later. A request for an embedding needs the hidden state of its
- * last token but draws no token, so `closing` is set in its lane.
+ * last token but draws no token, so `closing` is set in its lane: the pass that
+ * computes this state is the lane's last.
  */
 static int queue(struct tandem_submitted *x, struct err *e)
 {
@@ -154,9 +155,9 @@ static bool concerns_all(const struct tandem *t, int ret)
 }
 
 /*
- * For a request with samples whose prompt was read: between two passes, let the
- * method add, fork, cut or choose samples (samples_next). Returns only errors
- * that concern all requests.
+ * For a request that has samples and whose prompt was read: between two passes,
+ * let the method add, fork, cut or choose samples (samples_next). Returns only
+ * errors that concern all requests.
  */
 static int step_samples(struct tandem_submitted *x)
 {

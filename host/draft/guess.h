@@ -1,8 +1,9 @@
 /*
  * Guesses of a drafter that runs a model: the likeliest tokens after the root
  * (the last token of the sequence) and after each node expanded since the root
- * was set. Expanded nodes are called rows here. Rows are numbered in the order
- * of expansion, so that a path of rows remains usable after its tree is reset.
+ * was set. Expanded nodes are called rows here. Rows have numbers of their own,
+ * in the order of expansion, because the numbers of nodes become invalid when
+ * the tree is reset; a path of rows remains usable.
  */
 #ifndef HOST_DRAFT_GUESS_H
 #define HOST_DRAFT_GUESS_H

@@ -13,8 +13,9 @@
  * twice in a pass, the data that was read ahead into the slots is dropped.
  *
  * A slot holds a whole layer or, if memory is short, a part of a layer
- * (host/memory/layer_parts.h). The flash image has no checksums of parts, so
- * staging_open reads all layers once to compute these checksums.
+ * (host/memory/layer_parts.h). The flash image has no checksums of parts, so if
+ * layers are staged in parts, staging_open first reads all streamed layers once
+ * to compute these checksums. The same holds for a streamed output matrix.
  *
  * A slot starts with a head of whole pages, which the caller fills once. The
  * layer follows, laid out as in the image. A part of a layer starts with the

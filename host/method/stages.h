@@ -41,7 +41,8 @@ struct stages_rule {
 struct place {
 	enum stage stage;
 	/* valid unless the stage is invisible; in blocks after the current
-	 * block, the token is a draft */
+	 * block, the token is a draft, which is predicted again when its block
+	 * becomes the current block */
 	int32_t token;
 	/* confidence of the last guess; 0 before the first guess */
 	double confidence;
@@ -51,8 +52,9 @@ struct place {
 	/* whether the position precedes the window; the device then does not
 	 * recompute the position, but the host can (revision.h) */
 	bool outside;
-	/* whether the position must not become invisible again, because
-	 * decoding might then never end */
+	/* whether the position must not become invisible again: it already did
+	 * so once, or stages_promote made it visible. Without this rule,
+	 * decoding might never end. */
 	bool pinned;
 };
 

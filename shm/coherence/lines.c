@@ -17,7 +17,8 @@
  *   load         base = copy = mem
  *   read again   mem != base: stale read, the CPU or DMA wrote after the load
  *   write back   mem != base: the CPU's or DMA's bytes are overwritten; a torn
- *                line if both sides wrote different bytes, else a lost write
+ *                line if the device wrote only other bytes of the line than the
+ *                CPU, else a lost write
  *   invalidate   a dirty line is dropped: lost device write
  *   end          (of a request) a line that the device wrote was not cleaned:
  *                lost device write
