@@ -65,8 +65,8 @@ static size_t allocated(void)
 
 /*
  * The leak sanitizer calls __lsan_is_turned_off at the end of the process. The
- * sanitizer's search for leaks takes longer than most tests, so it is turned
- * off if the test freed as much memory as it allocated.
+ * sanitizer's search for leaks takes longer than most tests, so the search is
+ * turned off if the test freed as much memory as it allocated.
  */
 static bool freed_all;
 

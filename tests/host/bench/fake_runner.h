@@ -39,8 +39,8 @@ struct fake_runner {
 	char log[400]; /* "a0 a1 b0 ...": name of the setting, item */
 	/* number of fake_item calls that got an earlier output of the item */
 	unsigned known;
-	/* Picoseconds added to the time of each token, multiplied by the number
-	 * of fake_open calls so far. */
+	/* Each token takes this many picoseconds more, times the number of
+	 * fake_open calls so far. */
 	uint64_t slower_ps;
 };
 
