@@ -80,8 +80,9 @@ struct opt {
 	/* the long form without dashes, "model" for --model; for an OPT_GROUP
 	 * the name of the group */
 	const char *name;
-	/* Address of the variable. In an opt_table: OPT_IN(name of the struct,
-	 * field). For OPT_TABLES: the address of a struct opt_values. */
+	/* Address of the variable that receives the option's value. In an
+	 * opt_table: OPT_IN(name of the struct, field). For OPT_TABLES: the
+	 * address of a struct opt_values. */
 	void *value;
 	/* Name of the value in --help. Shell completion interprets this name:
 	 * FILE, PATH and MODEL stand for a path, DIR for a folder, LIST for a
@@ -194,8 +195,8 @@ int opt_parse(const struct opt_command *, int argc, char **argv,
 	unsigned *operands, struct err *e);
 
 /*
- * Append the command line to *out for a fault report. Operands and option
- * values that may be text of the user are replaced by their length. Call this
+ * Append the command line to *out for a fault report. An operand or a value of
+ * an option is replaced by its length if it may be text of the user. Call this
  * function before opt_parse, which moves the operands.
  */
 void opt_without_texts(

@@ -12,8 +12,8 @@
  * The other files of the device use 64-bit addresses from EXTENDED_BASE on for
  * bytes of the region. Views (device/cache.h) do not accept such addresses.
  *
- * The thread that runs requests changes the region, but not while a graph runs;
- * while no buffer is placed or removed, any thread may read.
+ * Only the thread that runs requests places and removes buffers, and never
+ * while a graph runs. At all other times any thread may read from the region.
  */
 #ifndef DEVICE_EXTENDED_H
 #define DEVICE_EXTENDED_H
@@ -50,8 +50,8 @@ void extended_release(struct extended *);
 /*
  * Place a buffer in the region. `fd` still belongs to the caller. Returns 0
  * with *at; -ENOSPC if no hole is large enough; -ENOTSUP if there is no region;
- * or another negative errno. If there is a region, *space is set, except for
- * its numbers of mapping slots.
+ * or another negative errno. If there is a region, *space is set, even after a
+ * failure; its counts of mapping slots and of deferred unmaps are 0.
  */
 int extended_map(struct extended *, const struct wire_share *, int fd,
 	uint64_t *at, struct window_space *space, struct err *);

@@ -89,12 +89,13 @@ struct graph_layout {
 	 * (groups of fused operators), so these results share bytes. */
 	size_t q, a;     /* [rows][n_head * head_dim] */
 	size_t k, v;     /* [rows][n_kv_head * head_dim] */
-	size_t gate, up; /* [rows][n_ff] or [rows][n_shared] */
+	size_t gate, up; /* [rows][the larger of n_ff and n_shared] */
 	/* [rows] quantized rows, with room for the widest input of a matrix */
 	size_t q8;
-	/* With experts: the router's products, [rows][n_expert]; the rows of
-	 * one expert, copied from `h` and from `q8`. The shared expert uses
-	 * picked_q8 too, because the routed experts still need `q8`. */
+	/* With experts. router: the router's products, [rows][n_expert].
+	 * picked, picked_q8: the rows that picked one expert, copied from `h`
+	 * and from `q8`. The shared expert uses picked_q8 too, because the
+	 * routed experts still need `q8`. */
 	size_t router, picked, picked_q8;
 	/* With experts: `pick` is a copy of the host's picks (choices of
 	 * experts); made, by_expert and expert_first are the arrays made, row
@@ -120,7 +121,8 @@ struct graph {
 	uint32_t id, rows, first_layer, n_layers, weights_bytes;
 	struct wire_model model;
 	struct wire_tensor rope_freq;
-	/* the part of the layer; the whole layer if the layer is not split */
+	/* the part of the layer that the graph computes; the whole layer if the
+	 * layer is not split */
 	struct wire_part part;
 	/* output graph: number of likeliest tokens of a row; other graphs: 0 */
 	uint32_t top_k;

@@ -14,7 +14,8 @@ struct wire_tensor graph_tensor(const void *msg, uint32_t l, unsigned i);
  * the result are 0. */
 struct wire_output graph_output(const void *msg);
 
-/* Get the part of a layer from a message whose length was checked. */
+/* Get the part of a layer that the graph computes. The message's length was
+ * checked. */
 struct wire_part graph_part(const void *msg, size_t len);
 
 /* Returns how many rows of a tensor the part contains. *from becomes the index

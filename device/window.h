@@ -24,9 +24,9 @@
  * Only window_find turns an address into a pointer, and only the cache uses the
  * pointer.
  *
- * The thread that runs requests changes the window, but not while a graph runs;
- * while no mapping changes, any thread may call window_find. To limit the whole
- * address space of the process as well, start the process under `prlimit --as`.
+ * Only the thread that runs requests changes the window, and never while a
+ * graph runs. At all other times any thread may call window_find. To also
+ * limit the whole address space of the process, start it under `prlimit --as`.
  */
 #ifndef DEVICE_WINDOW_H
 #define DEVICE_WINDOW_H

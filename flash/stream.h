@@ -45,8 +45,8 @@ struct stream;
 
 struct stream_opts {
 	/* Bytes of a read, a multiple of IMAGE_PAGE. 0 means the fastest size
-	 * according to stream_tune, or a larger size if with that size more
-	 * than STREAM_DEPTH_MAX reads would be needed to fill all slots. */
+	 * according to stream_tune. If more than STREAM_DEPTH_MAX reads of that
+	 * size would be needed to fill all slots, 0 means a larger size. */
 	size_t block;
 	/* Number of reads in flight. With 0, all reads of all extents that were
 	 * begun are in flight, at most STREAM_DEPTH_MAX. Flash is then busy
@@ -58,8 +58,8 @@ struct stream_opts {
 	unsigned depth;
 	bool buffered; /* do not use O_DIRECT */
 	bool threaded; /* do not use io_uring */
-	/* Limit, in milliseconds, of the time for which no read completes:
-	 * stream_wait then fails. 0 means no limit. */
+	/* stream_wait fails if no read completes for this time, in
+	 * milliseconds. 0 means no limit. */
 	unsigned stall_ms;
 	/* injected faults, or NULL; owned by the caller */
 	struct flash_fault *fault;
@@ -156,9 +156,10 @@ void stream_poll(struct stream *);
 	X(uint64_t, retries)                                                  \
 	/* time with at least one read in flight */                           \
 	X(uint64_t, busy_ns)                                                  \
-	/* for the rate of flash: bytes and time of the periods in which a    \
-	 * read was certainly in flight; a period is not counted if its last  \
-	 * read may have completed before the period ended */                 \
+	/* For the rate of flash, seen_bytes / seen_ns: the sums over those   \
+	 * periods between two checks for completions in which flash was      \
+	 * certainly busy. At the end of such a period a read was in flight,  \
+	 * or the stream had waited for the read that has just completed. */  \
 	X(uint64_t, seen_bytes)                                               \
 	X(uint64_t, seen_ns)                                                  \
 	X(uint64_t, wait_ns)     /* time of waiting, without check_ns */      \
@@ -180,12 +181,12 @@ const char *stream_how(const struct stream *);
 
 /*
  * Measure which block size reads this file fastest with O_DIRECT, by reading at
- * most 192 MiB of it with a few sizes. The result is saved for the file system
- * in the user's cache folder; the first measurement takes at most about a
- * second. *block is STREAM_BLOCK_DEFAULT if the speed cannot be measured (a
- * file below 96 MiB, no O_DIRECT, no io_uring) or the result cannot be saved
- * (neither $XDG_CACHE_HOME nor $HOME is set). If reads fail, *block is the
- * default and the call returns a negative errno.
+ * most 192 MiB of it with a few sizes. The result is saved in the user's cache
+ * folder, one result for each file system; the first measurement takes at most
+ * about a second. *block is STREAM_BLOCK_DEFAULT if the speed cannot be
+ * measured (a file below 96 MiB, no O_DIRECT, no io_uring) or the result cannot
+ * be saved (neither $XDG_CACHE_HOME nor $HOME is set). If reads fail, *block is
+ * the default and the call returns a negative errno.
  */
 int stream_tune(const struct image *, size_t *block, struct err *);
 

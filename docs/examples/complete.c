@@ -1,4 +1,4 @@
-/* Continues the prompt on its command line. To build it:
+/* Continues the prompt that its command line gives. To build it:
  *   cc complete.c $(pkg-config --cflags --libs tandem) */
 #include <stdio.h>
 #include <tandem.h>

@@ -1,8 +1,9 @@
 /*
  * Hooks for a runtime that injects faults, or estimates the cost of
  * maintenance, or whose host is another process. Such a runtime keeps its own
- * table of the host's brackets (accesses of the CPU in progress). A program
- * that calls coherence_host_begin needs no hooks.
+ * table of the host's open brackets. A bracket declares an access of the CPU,
+ * and is open until the access ends. A program that calls coherence_host_begin
+ * needs no hooks.
  */
 #ifndef SHM_COHERENCE_COHERENCE_HOOKS_H
 #define SHM_COHERENCE_COHERENCE_HOOKS_H
@@ -11,7 +12,7 @@
 
 struct violation;
 
-/* An open bracket: an access of the host's CPU that has not ended. */
+/* An open bracket: a declared access of the host's CPU that has not ended. */
 struct coherence_bracket {
 	bool writing;
 	uint64_t offset, bytes;
@@ -22,10 +23,9 @@ struct coherence_bracket {
 
 /* Any of the functions may be NULL. */
 struct coherence_hooks {
-	/* Find an open bracket (an access of the CPU in progress) that covers
-	 * some of the bytes [from, to) of the buffer with this id. `access` has
-	 * the kinds of bracket to find (values of enum coherence_access,
-	 * or-ed). */
+	/* Find an open bracket that covers some of the bytes [from, to) of the
+	 * buffer with this id. `access` has the kinds of bracket to find
+	 * (values of enum coherence_access, or-ed). */
 	bool (*find_bracket)(void *arg, uint32_t id, uint64_t from, uint64_t to,
 		unsigned access, struct coherence_bracket *);
 	/* Copy the name of the CPU's function with number `by` to `out`, or ""
@@ -39,9 +39,9 @@ struct coherence_hooks {
 	void *arg;
 };
 
-/* Counts of one request: lines that calls for a range invalidated or cleaned,
- * lines that emulated evictions wrote back, and calls of coherence_clean_all
- * and coherence_flush_all. */
+/* Counts of one request: cache lines invalidated or cleaned by calls for a
+ * range, cache lines written back by emulated evictions, and calls of
+ * coherence_clean_all and coherence_flush_all. */
 struct coherence_counts {
 	uint64_t invalidated_lines, cleaned_lines, evicted_lines;
 	uint64_t clean_alls, flush_alls;
@@ -49,8 +49,8 @@ struct coherence_counts {
 struct coherence_counts coherence_counts(const struct coherence_cache *);
 
 /* Set the cost of maintenance, from which reports estimate the time of needless
- * calls: the rate of a call for a range in bytes per second, and the seconds
- * that a call for the whole cache takes. */
+ * calls: bytes_per_s is the rate of a call for a range; whole_s is the time in
+ * seconds of a call for the whole cache. */
 void coherence_set_price(
 	struct coherence_cache *, double bytes_per_s, double whole_s);
 

@@ -1,7 +1,7 @@
 /*
  * A device that invalidates the input ranges that each request lists, but does
- * not clean its output range. The CPU therefore does not see the output, which
- * stays in the device's cache.
+ * not clean the output range of the request. The output stays in the device's
+ * cache, so the CPU does not see it.
  */
 #include "demo.h"
 
