@@ -27,10 +27,10 @@
 
 /*
  * A profile is measured again if its times are longer than those of later
- * passes by a factor of more than MISFIT * `spread`. `spread` is the typical
- * ratio between repeated measurements of the same time. The comparison needs at
- * least REVIEWED later passes, because each pass corrects only a part of the
- * error of the known costs (pass_cost_saw_rows).
+ * passes by a factor of more than MISFIT * `spread`. `spread` (struct
+ * pass_cost) is the typical ratio between repeated measurements of the same
+ * time. The comparison needs at least REVIEWED later passes, because each pass
+ * corrects only a part of the error of the known costs (pass_cost_saw_rows).
  */
 #define MISFIT   1.5
 #define REVIEWED 4

@@ -279,8 +279,8 @@ static void draw_points(const struct page *p)
 
 /* ---- bars ---------------------------------------------------------------- */
 
-/* Print a bar's value as in the text table, but without insignificant
- * digits. */
+/* Print a bar's value as in the text table, but with fewer decimals if the
+ * value is 100 or more. */
 static void bar_value(const struct page *p, unsigned r, unsigned c)
 {
 	const struct table_column *column = &p->t->column[c];

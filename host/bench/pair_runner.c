@@ -228,9 +228,9 @@ static int open_run(
 			ret = tandem_failure(o->tandem, e);
 		tandem_report(o->tandem, &o->report);
 	}
-	/* In a run "in a row" (setting.in_a_row), the first item must also
-	 * start with the graphs that a previous request has left loaded. So run
-	 * a prompt first. */
+	/* In a run "in a row" (setting.in_a_row), every item starts with the
+	 * graphs that the previous request has left loaded. So run a prompt
+	 * before the first item. */
 	if (!ret && o->in_a_row && o->by->items->n)
 		ret = tandem_prefill(
 			o->tandem, o->prompt[0].id, o->prompt[0].n, 1, NULL, e);
@@ -271,9 +271,9 @@ struct decoding {
 
 /*
  * Return the number of bytes that this process has read, as counted by the
- * kernel, or -1 if this number cannot be compared with the expected number. The
- * two numbers can be compared only if the file is read without the page cache
- * and times are wall-clock times.
+ * kernel, or -1 if this number cannot be compared with the number of bytes that
+ * the passes must read. The two numbers can be compared only if the file is
+ * read without the page cache and times are wall-clock times.
  */
 static int64_t count_reads(const struct opened *o)
 {
@@ -318,7 +318,8 @@ static int64_t count_reads(const struct opened *o)
  * then take a snapshot of the counters. take() is called at the start and at
  * the end of the decode phase. Layers that are in the slots at the start were
  * read before and are not counted. At the end the slots hold equally many
- * layers that were read ahead and are counted.
+ * layers, which were read ahead and are counted. So the difference of the two
+ * snapshots is what the passes of the decode phase used.
  */
 static int take(struct mark *m, const struct opened *o, struct err *e)
 {

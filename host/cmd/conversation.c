@@ -196,7 +196,7 @@ static int generate(
 	return ret ? tandem_failure(c->tandem, e) : 0;
 }
 
-/* Return the reason for the end of the last answer. */
+/* Return the name of the reason why the most recent answer ended. */
 static const char *stop_name(const struct conversation *c)
 {
 	static const char *const names[] = { "interrupted", "eos", "stop",
@@ -295,7 +295,7 @@ static int set_option(
 		return err_set(e, ENOMEM, "no memory for an option");
 	}
 	/* The option values point into this copy of the text, so keep it until
-	 * the end. */
+	 * the conversation is released. */
 	c->set[c->n_set++] = name;
 	value = strchr(name, '=');
 	if (value)
@@ -368,9 +368,9 @@ static int save(struct conversation *c, const char *path, struct err *e)
 	return ret;
 }
 
-/* Apply all settings, or no setting if any setting is invalid. If `stands`,
- * options that were given on the command line keep their values. Returns 0 or a
- * negative errno. */
+/* Apply all settings, or no setting if any setting is invalid. If `stands` is
+ * true, options that were given on the command line keep their values. Returns
+ * 0 or a negative errno. */
 static int take_settings(
 	struct conversation *c, json_t *settings, bool stands, struct err *e)
 {

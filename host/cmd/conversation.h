@@ -1,7 +1,8 @@
 /*
  * A conversation with a model for `tandem chat`: turns of the user and answers,
  * settings that change between turns, and commands such as /set. The caller
- * reads the turns, and owns the options, which /set changes. Single-threaded.
+ * reads the user's turns from the input, and owns the options, which /set
+ * changes. Single-threaded.
  */
 #ifndef HOST_CMD_CONVERSATION_H
 #define HOST_CMD_CONVERSATION_H
@@ -74,8 +75,8 @@ int conversation_answer(
  * errno. */
 int conversation_set_system(
 	struct conversation *, const char *text, struct err *);
-/* Load a conversation from a file. If `stands`, options that were given on the
- * command line keep their values. Returns 0 or a negative errno. */
+/* Load a conversation from a file. If `stands` is true, options that were given
+ * on the command line keep their values. Returns 0 or a negative errno. */
 int conversation_load(
 	struct conversation *, const char *path, bool stands, struct err *);
 

@@ -28,7 +28,8 @@ struct job {
 	 */
 	enum dtype groups;
 	bool is_grouped;
-	/* whether rows are first rounded to 16 multiples of one scale */
+	/* whether each row is first rounded to multiples (-8 to 7) of one scale
+	 * for the row */
 	bool by_channel;
 	struct requant_sums *sums; /* sums of each part (TILE rows) */
 };

@@ -8,13 +8,13 @@
  * Each prompt token is an anchor. The successors of an anchor are the likeliest
  * next tokens, in descending order, until their probabilities add up to the
  * option `share`, but no more than `successors` tokens. A path is the sequence
- * and drafted tokens after the sequence. The drafter looks up anchors by a key:
- * a path's last token, its last two tokens, or as many of its last tokens, up
- * to CALIBRATED_KEY, as occur in the prompt. The guesses are the successors of
- * all anchors with this key; the probability of a guess is the average of its
- * probabilities at these anchors. A path can combine several anchors: a token
- * x, then a successor s of the anchor x, then a successor of an anchor s
- * elsewhere in the prompt.
+ * (the prompt and the answer so far), followed by the drafted tokens down to a
+ * node of the tree. The drafter looks up anchors by a key: a path's last token,
+ * its last two tokens, or as many of its last tokens, up to CALIBRATED_KEY, as
+ * occur in the prompt. The guesses are the successors of all anchors with this
+ * key; the probability of a guess is the average of its probabilities at these
+ * anchors. A path can combine several anchors: a token x, then a successor s of
+ * the anchor x, then a successor of an anchor s elsewhere in the prompt.
  *
  * The drafter learns how reliable these guesses are (host/draft/reliance.h).
  * Not thread-safe.

@@ -62,7 +62,7 @@ static uint32_t cached(const struct device *d)
 }
 
 /* Number of tokens at the end of the text that are not in the session's cache:
- * the root (the last token), and tokens added since the last pass. */
+ * the root (the last token), and tokens added since the previous pass. */
 static uint32_t pending(const struct device *d)
 {
 	return d->n - cached(d);
@@ -115,7 +115,8 @@ static uint32_t n_vocab(const struct draft_session *s)
 	return session_model(s->session)->n_vocab;
 }
 
-/* Compute the guesses (likeliest next tokens) after n rows of the last pass. */
+/* Compute the guesses (likeliest next tokens) after n rows of the pass that was
+ * just run. */
 static int guess_rows(struct draft_session *s, const uint32_t *row,
 	struct guess *const *guess, uint32_t n, struct err *e)
 {

@@ -2,8 +2,8 @@
 
 /* PRIOR: value of `promised` (the sum of the shares of guesses) with which each
  * class starts; a larger value makes the prior factor last longer. MEMORY:
- * maximum of `promised`; if the sum exceeds it, `promised` and `kept` are
- * scaled down, so older guesses lose influence. */
+ * maximum of `promised`; if the sum exceeds it, `promised` and `kept` (accepted
+ * guesses) are scaled down, so older guesses lose influence. */
 #define PRIOR  4.0
 #define MEMORY 256.0
 

@@ -23,8 +23,8 @@ struct slot {
 	uint32_t layer; /* the layer of the owner */
 	/* estimated number of layers between two uses of the owner */
 	uint32_t interval;
-	/* number of experts_take calls for the slot without their experts_done
-	 * call yet */
+	/* number of experts_take calls for the slot that were not yet followed
+	 * by an experts_done call */
 	unsigned users;
 	bool begun; /* listed by experts_begin, not yet taken by experts_take */
 	bool ahead; /* read by experts_ahead, never taken by experts_take */

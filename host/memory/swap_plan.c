@@ -187,8 +187,8 @@ static void consider(struct search *s, const bool *temporary)
 
 /*
  * Choose temporary operators as llada.cpp does: an operator becomes temporary
- * if the operators since the last temporary operator run at least as long as
- * the operator's copy takes. Then make further operators temporary, until
+ * if the operators since the previous temporary operator run at least as long
+ * as the operator's copy takes. Then make further operators temporary, until
  * `need` bytes are temporary: first the operators with the largest min(run,
  * copy) per byte, which is the copy time that the operator's own run can hide.
  */

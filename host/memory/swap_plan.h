@@ -87,8 +87,8 @@ struct swap_place {
 struct swap_plan {
 	/* place of each operator; owned by the caller */
 	struct swap_place *place;
-	/* Bytes of a staging slot, as many as the largest operator has. 0 if
-	 * all operators are resident and there are no slots. */
+	/* Bytes of a staging slot, as many as the largest operator has. If all
+	 * operators are resident, there are no slots, and this is 0. */
 	uint64_t slot;
 	uint32_t temporary; /* number of temporary operators */
 	uint32_t mappings;
@@ -107,7 +107,7 @@ int swap_plan(struct swap_plan *, const struct swap_op *, uint32_t n,
 	const struct swap_room *, struct err *);
 
 /* The stall if operator i is temporary for each i with temporary[i] true, in
- * the units of struct swap_plan. */
+ * twelfths of the unit of time, as in struct swap_plan. */
 uint64_t swap_stall(const struct swap_op *, uint32_t n, const bool *temporary);
 
 #endif

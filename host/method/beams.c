@@ -152,9 +152,9 @@ uint32_t beams_to_score(struct samples *p, bool waiting, struct sample **out)
 
 /*
  * Choose the beams of a tree that continue, and write them to keep[]: the best
- * first, or in the order of the tree if all of them continue. Returns the
- * number of these beams. The tree's other beams have finished or failed, or are
- * cut by this call.
+ * first or, if no competing beam must be cut, in the order of the tree. Returns
+ * the number of these beams. The tree's other beams have finished or failed, or
+ * are cut by this call.
  */
 static uint32_t keep_best(struct beams *b, struct samples *p,
 	struct sample **tree, struct sample **keep)
@@ -341,8 +341,9 @@ int beams_next(struct samples *p, struct err *e)
 	return MANY_DONE;
 }
 
-/* Choose the best finished beam. If no beam is finished, choose the best of the
- * beams whose texts have ended or, if there are none, the best running beam. */
+/* Choose the best of the beams that earlier rounds have counted as finished. If
+ * there are none, choose among the active beams: the best whose text has ended
+ * or, if no text has ended, the best running beam. */
 void beams_stop(struct samples *p)
 {
 	struct beams *b = samples_own(p);

@@ -30,9 +30,9 @@ void lever_observe_costs(const struct cycle *);
  * Measure the cost terms before the first request. The probe generates text
  * from a meaningless prompt for a few cycles. The trees of the probe have
  * different numbers of rows, from 1 to TREE_ROWS_MOST. With a draft model, a
- * few nodes of each tree are drafted. No cycle begins after LEVER_PROBE_S
- * seconds; but the first two cycles always run, because C(n) cannot be
- * estimated from fewer cycles.
+ * few nodes of each tree are drafted; all other nodes have arbitrary tokens. No
+ * cycle begins after LEVER_PROBE_S seconds; but the first two cycles always
+ * run, because C(n) cannot be estimated from fewer cycles.
  *
  * Not for a simulated phone. SESSION_TEXT, the session's first sequence, must
  * be empty, and is empty again afterwards. The call resets the session's hash

@@ -149,8 +149,8 @@ struct text {
 	 * became the current block.
 	 */
 	bool by_block, unchecked;
-	/* whether the last pass changed tokens of the block, or made positions
-	 * visible or invisible */
+	/* whether the latest pass changed tokens of the block, or made
+	 * positions visible or invisible */
 	bool changed;
 	/* settled: number of passes since the block's last mask was filled.
 	 * settle: maximum of `settled`. */

@@ -10,9 +10,10 @@ _Static_assert(TRACE_UNMAP_EXTENDED - TRACE_REQUEST == WIRE_UNMAP_EXTENDED &&
 	"each operation has a name, and each request a lane");
 
 /*
- * The number that links the host's and the device's events of one request; the
- * device computes the same number. A new device counts requests from the start,
- * so npu_generation, the number of the device, is part of the number.
+ * The id that links the host's and the device's events of one request; the
+ * device computes the same id. A new device counts its requests from the start
+ * again, so the upper half of the id is the device's own number
+ * (npu_generation).
  */
 static uint64_t flow_of(const struct npu *n, const struct npu_request *r)
 {

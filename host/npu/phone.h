@@ -28,8 +28,8 @@ struct phone_time {
 	/* Sum of the prices of all work. The member total_ps is the sum of the
 	 * durations, not the time at which the work ends. */
 	struct price price;
-	/* End times of the last reads: read i is at index i %
-	 * PHONE_FLASH_QUEUE. */
+	/* End times of the latest PHONE_FLASH_QUEUE reads: that of read i (from
+	 * 0) is at index i % PHONE_FLASH_QUEUE. */
 	uint64_t flash_end_ps[PHONE_FLASH_QUEUE];
 	uint64_t flash_reads;
 	/* receives the events of all engines; may be NULL */
