@@ -176,8 +176,9 @@ int main(int argc, char **argv)
 	c = command_of(argc, argv, &status);
 	if (c)
 		status = c->run(argc - 1, argv + 1);
-	/* If the disk is full, possibly only this last write of buffered output
-	 * fails. The failure is then reported, and the program fails. */
+	/* If the disk is full, this last write of buffered output may be the
+	 * only write that fails. So report its failure, and let the program
+	 * fail. */
 	if (cmd_flush(&e) && status == EXIT_OK)
 		status = cmd_fail(&e);
 	/* The user can plan faults, which Tandem then injects. A run must fail

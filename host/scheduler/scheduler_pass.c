@@ -36,8 +36,8 @@ static uint32_t put(struct scheduler *l, uint32_t i, const int32_t *token,
 	return n;
 }
 
-/* Add rows for the lane's next uncached tokens and, if `most` rows suffice, for
- * its last token. */
+/* Add at most `most` rows: for the lane's next uncached tokens and, if there is
+ * room for all of them, for the lane's last token. */
 static uint32_t put_unread(struct scheduler *l, uint32_t i, uint32_t most)
 {
 	uint32_t want = l->unread[i] + 1;

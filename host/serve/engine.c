@@ -237,8 +237,9 @@ static void close_texts(struct answer *r)
 	}
 }
 
-/* Set the answer's fault from a status of the library and its message: status
- * 400 for a bad request, 500 for a failure of the machine. */
+/* Set the answer's fault from `status`, a status of the library, and
+ * `sentence`, the library's message. The fault has HTTP status 400 for a bad
+ * request, or 500 for a failure of the machine. */
 static void take_failure(struct answer *r, int status, const char *sentence)
 {
 	bool misuse = status == TANDEM_MISUSE;

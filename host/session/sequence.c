@@ -21,8 +21,8 @@ struct sequence {
 	/* [room] runs (blocks of KV_RUN cache slots) that hold the sequence's
 	 * tokens, in order */
 	uint32_t *run;
-	/* [room * KV_RUN] for each position, the number of its last claim or
-	 * write (sequence_written) */
+	/* [room * KV_RUN] for each position, the value that the counter `now`
+	 * had at the latest claim or write of the position */
 	uint64_t *written;
 };
 

@@ -239,7 +239,7 @@ static int leave_rows(struct pass *p, const struct rows *all, struct err *e)
 
 /* ---- a whole pass -------------------------------------------------------- */
 
-/* Release the claimed slots of those rows of the last pass that were not
+/* Release the claimed slots of those rows of the previous pass that were not
  * accepted. */
 static void session_settle(struct session *s)
 {

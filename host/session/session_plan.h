@@ -57,8 +57,9 @@ struct session_plan {
 	uint32_t decode_graph;
 	/* minimum number of blocks into which the resident layers are cut */
 	uint32_t least_blocks;
-	/* whether each layer of the priced shape is mapped, or copied into the
-	 * device's window, separately */
+	/* whether each layer of the model whose cost is simulated (opts.as, or
+	 * else the real model) is mapped, or copied into the device's window,
+	 * separately */
 	bool by_layer;
 	/* maximum number of spans (ranges of adjacent slots) in a batch */
 	uint32_t span_room;
@@ -113,20 +114,21 @@ int session_plan_pricing(struct pricing *, const struct session_plan *,
 /*
  * A part of a block's weights that is mapped, or copied into the window,
  * separately. Usually a block is one unit. If a block stands for many layers of
- * a larger shape (host/session/pricing.h), it is cut into units of whole
- * layers, as large as blocks of the shape would be. The device reads only the
- * weights in the block's last unit. The other units only reserve addresses and
- * take no memory. A layer of more than BUFFER_MAX bytes has several units; only
- * the last of them has the layer in `layers`.
+ * a larger model whose cost is simulated (opts.as, host/session/pricing.h), it
+ * is cut into units of whole layers, as large as blocks of the larger model
+ * would be. The device reads only the weights in the block's last unit. The
+ * other units only reserve addresses and take no memory. A layer of more than
+ * BUFFER_MAX bytes has several units; only the last of them has the layer in
+ * `layers`.
  */
 struct unit {
 	uint32_t block;
-	struct share layers; /* the layers of the priced shape */
+	struct share layers; /* layers of the model whose cost is simulated */
 	bool last;
 	uint64_t bytes; /* bytes of the weights of `layers` */
 	/* bytes of the device's window that the unit takes: more than `bytes`
-	 * if the real block is larger than the corresponding block of the
-	 * shape */
+	 * if the real block is larger than the corresponding block of the model
+	 * whose cost is simulated */
 	uint64_t room;
 	/* Set by the session. buffer: the unit's own buffer; NULL for the last
 	 * unit of a block, which uses the block's buffer. id: id on the device

@@ -63,7 +63,7 @@ static const struct {
 #define N_SPELLING (sizeof(spelling) / sizeof(spelling[0]))
 
 struct answer_form {
-	/* append the answer that was found in a text to the strbuf, in
+	/* append an answer, the part of a text that was found, to the strbuf in
 	 * canonical form: the one spelling that equal answers share */
 	void (*put)(struct part, struct strbuf *);
 	bool boxed;

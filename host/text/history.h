@@ -10,10 +10,10 @@
  * leave an incomplete record at the end of the file. Readers ignore an
  * incomplete record and count its bytes; the next append removes these bytes.
  * Damage elsewhere in the file destroys only the records that contain the
- * damage. A history is shortened (because of max_bytes, or by
- * history_prune) by writing a new file and renaming it to the old name under
- * the lock. Readers take no lock. Readers have the records that were complete
- * at the last history_refresh, even after the file was replaced.
+ * damage. A history is shortened (because of max_bytes, or by history_prune) by
+ * writing a new file and renaming it to the old name under the lock. Readers
+ * take no lock. Readers have the records that were complete at the latest
+ * history_refresh, even after the file was replaced.
  *
  * A file is refused if its vocabulary is not the one that the caller gives, if
  * other users may read or write the file, or if it is not a regular file. A

@@ -38,8 +38,8 @@ struct json_form {
 	struct json_nodes *nodes;
 	const struct token_trie *trie;
 	struct json_machine machine;
-	/* [n_within] indexed by the number of the cell without its enclosing
-	 * cells (json_alone) */
+	/* [n_within] indexed by a cell without its enclosing cells (a result of
+	 * json_alone) */
 	struct within *within;
 	uint32_t n_within;
 	/* tokens that end the value of the cell after_cell and then continue
