@@ -164,7 +164,7 @@ static void reports_a_stale_read(void **state)
 	memset(b.cpu + 128, 1, 192); /* three lines, without an invalidation */
 	view_read(b.cache, b.at, 130);
 	view_read(b.cache, b.at, 1024);
-	view_read(b.cache, b.at, 1024); /* all stale bytes were reported */
+	view_read(b.cache, b.at, 1024); /* no new report: the same bytes */
 	next(&b, 3);
 	said(&b, 0, "stale read: test:io", "[128, 130)", "rmsnorm, layer 3");
 	said(&b, 0, "request 1 loaded", "CPU bracket unknown",
@@ -196,8 +196,8 @@ static void reports_a_dropped_invalidate(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* The fault omits the invalidation and also the message that the CPU wrote.
- * Only the changed bytes show that the CPU wrote. */
+/* The fault omits the invalidation and also hides from the checker that the CPU
+ * has written. Only the changed bytes show the write. */
 static void detects_a_write_without_a_bracket(void **state)
 {
 	struct bench b;

@@ -284,8 +284,8 @@ static void test_refused(void **state)
 	image_close(im);
 }
 
-/* The stream has more slots than reads in flight, and the test waits for the
- * slots in any order. */
+/* The stream has more slots than reads in flight, and the test does not wait
+ * for the slots in the order in which they were begun. */
 static void test_many_slots(void **state)
 {
 	enum { SLOTS = 3 * STREAM_SLOTS };

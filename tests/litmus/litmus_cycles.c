@@ -48,8 +48,8 @@ static bool ends_with_write(enum edge e)
 	return e != EDGE_RF;
 }
 
-/* The cache maintenance that the device does for an event, and how it accesses
- * memory. */
+/* The cache maintenance that the device does for an event, and how the event
+ * accesses memory. */
 enum {
 	/* invalidate the line; with contract 2 flush the whole cache */
 	FIRST_INVALIDATE = 1,

@@ -33,8 +33,8 @@ static uint32_t zipf(uint64_t stream, uint64_t i)
 	return (uint32_t)(x * (1 + 10 * u));
 }
 
-/* Fill t with a text in which three of four tokens are one of three successors
- * that belong to the two tokens before; the others are random. */
+/* Fill t with a text. With probability 3/4 a token is one of three fixed
+ * successors of the two tokens before it; otherwise it is random. */
 static void make_up(int32_t *t, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

@@ -2,8 +2,8 @@
  * The drafter whose draft model runs on the host. The candidates equal those
  * that the test computes from all logits, for any order of expansions.
  * Candidates that begin() reuses equal, bit for bit, those of a new drafter. A
- * count of computed rows checks that tokens which were speculative rows of the
- * last tree are not computed again.
+ * count of computed rows checks that a token is not computed again if it was a
+ * speculative row of the previous tree.
  */
 #include "base/err.h"
 #include "host/draft/draft_model.h"
@@ -82,7 +82,7 @@ static void price_a_row(struct fixture *f)
 	assert_true(f->first > 0 && f->more > 0);
 }
 
-/* Returns the number of rows computed since the last call of this function. */
+/* Returns the number of rows computed since this function was last called. */
 static uint64_t computed(struct fixture *f)
 {
 	uint64_t n = flops(f->draft);
@@ -454,7 +454,7 @@ static void test_the_same_text(void **state)
 
 	open_drafter(f, DRAFT_F32, 2, 3);
 	check_next(f, f->text, 12, 12, &g);
-	/* the last call has expanded the root, so no row is computed */
+	/* the previous call has expanded the root, so no row is computed */
 	check_next(f, f->text, 12, 0, &g);
 	/* only the cached prefix is reused; the row of the last token is
 	 * computed */

@@ -293,9 +293,9 @@ static uint32_t different(
 }
 
 /* The probability that PPMC (prediction by partial matching, method C) gives to
- * a token which followed the last `match` of n tokens. Each longer match leaves
- * a share of the probability to shorter matches if it occurs less often than
- * the next shorter match. */
+ * a token which followed the last `match` of n tokens. A longer match leaves a
+ * share of the probability to the shorter matches, if the longer match occurs
+ * less often than the next shorter one. */
 static double share_of(const struct memory *m, const int32_t *text, uint32_t n,
 	uint32_t match, int32_t token)
 {
@@ -314,8 +314,8 @@ static double share_of(const struct memory *m, const int32_t *text, uint32_t n,
 }
 
 /* Check a guess. The share of a guess from the history must be the probability
- * that share_of computes. The token of a guess from the text must occur
- * somewhere after the text's last `match` tokens. */
+ * that share_of computes. The token of a guess from the text must follow an
+ * earlier occurrence, in the text, of the text's last `match` tokens. */
 static void check_ground(const struct source_guess *g, const struct memory *m,
 	const int32_t *text, uint32_t n)
 {
@@ -384,8 +384,8 @@ static void test_tree(void **state)
 	history_close(h);
 }
 
-/* After a path that occurs nowhere, the matches of the path's own last tokens
- * are used. */
+/* If the whole path occurs nowhere, the guesses come from earlier occurrences
+ * of the path's last tokens. */
 static void test_other_path(void **state)
 {
 	const int32_t text[] = { 1, 2, 3, 4, 9, 5, 6, 7, 1, 2 };

@@ -341,10 +341,10 @@ static bool holds(const struct cycle *c, unsigned set)
 }
 
 /*
- * The smallest number of bytes that are mapped in all passes, over all choices
- * of blocks to evict. Any block may be evicted at any mapping, even if there is
- * room. For each possible set of mapped blocks, the test keeps the smallest
- * number of bytes whose mappings lead to this set.
+ * The smallest possible sum, over all passes, of the bytes that are mapped, for
+ * any choice of the blocks to evict. Any block may be evicted at any mapping,
+ * even if there is room. For each possible set of mapped blocks, the test keeps
+ * the smallest number of bytes whose mappings lead to this set.
  */
 static uint64_t least_bytes(const struct cycle *c)
 {
@@ -459,9 +459,9 @@ static void try_windows(const struct cycle *like, struct unequal *u)
  * bytes. For blocks of equal size, it is optimal to evict the block whose next
  * use is latest. For other sizes the optimal choice is a knapsack problem, and
  * this rule only approximates it. The rule must never map more bytes than the
- * baselines, must stay within a factor of the smallest possible bytes, and may
- * only seldom map more bytes in a larger window. The bounds are those of
- * docs/placement.md.
+ * baselines (paging and drop-all), must stay within a factor of the smallest
+ * possible bytes, and may only seldom map more bytes in a larger window. The
+ * bounds are those of docs/placement.md.
  */
 static void test_blocks_of_different_sizes(void **state)
 {

@@ -129,8 +129,9 @@ static void test_order_and_contents(void **state)
 	}
 }
 
-/* With option poison, a released slot is at once filled with bytes that are
- * NaN. A block is never copied into a slot that is still being read. */
+/* With option poison, a released slot is at once filled with bytes 0xff, which
+ * are NaN as floats. A block is never copied into a slot that is still being
+ * read. */
 static void test_poison(void **state)
 {
 	struct fixture *f = *state;
@@ -179,7 +180,7 @@ static void test_broken_off(void **state)
 	}
 }
 
-/* There are one engine and two slots. A copy begins when the engine and a slot
+/* One engine copies into two slots. A copy begins when the engine and a slot
  * are free. */
 static void test_phone(void **state)
 {

@@ -111,8 +111,9 @@ static void write_text(struct fixture *f, const char *prompt)
 
 /* ---- logits for the naive decoder ---------------------------------------- */
 
-/* The end of the positions that row i attends to: the end of its block in a
- * model with blocks, position i itself in the prompt, and n in other models. */
+/* The end of the positions that row i attends to. In a model with blocks, this
+ * is i + 1 for a row of the prompt, and the end of the row's block for any
+ * other row. In a model without blocks, it is n. */
 static unsigned visibility_end(const struct fixture *f, unsigned i, unsigned n)
 {
 	unsigned p = (unsigned)f->n_prompt, end = n;

@@ -439,9 +439,10 @@ static void ask(struct life *l)
 			(unsigned long long)l->draw.stream);
 }
 
-/* After an invalid answer, or after the refusal of a request that was only
- * sent, the host repeats the error and sends the device no further request.
- * After a timeout it may send requests. */
+/* After an invalid answer, or after the device has refused a request that the
+ * host sent without waiting (npu_send), each call returns the same error again,
+ * and the device gets no further request. If the device was lost, as after a
+ * timeout, the host may send requests. */
 static void is_over(struct life *l)
 {
 	struct wire_simple msg = { .op = WIRE_NOP };

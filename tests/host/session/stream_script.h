@@ -1,6 +1,7 @@
 /*
- * A script of passes of every kind, whose hidden states and logits tests
- * compare between ways to keep the weights (in memory, or streamed from flash).
+ * A script of passes of every kind. Tests run the script with different ways to
+ * keep the weights (in memory, or streamed from flash), and compare the hidden
+ * states and logits.
  */
 #ifndef TESTS_HOST_SESSION_STREAM_SCRIPT_H
 #define TESTS_HOST_SESSION_STREAM_SCRIPT_H
@@ -65,8 +66,8 @@ static inline int decode(struct fixture *f, struct trace *t, uint64_t stream,
 	return ret;
 }
 
-/* A root with branches. The test accepts a prefix of the longest path, whose
- * rows must move in the cache. */
+/* Compute a tree, a root with branches, and accept the rows of its longest path
+ * except the last row. The accepted rows must move in the cache. */
 static inline int tree(struct fixture *f, struct trace *t, struct err *e)
 {
 	static const int32_t parent[TREE] = { -1, 0, 0, 1, 2, 2, 4, 5, 6, 0, 8,
@@ -125,7 +126,7 @@ static inline void check_script(struct fixture *f, const struct trace *want)
 	check_rows(&got, want);
 }
 
-/* The trace of a session on the model file, which is completely in memory. */
+/* The trace of a session on the model file with all weights in memory. */
 static inline const struct trace *reference(struct fixture *f)
 {
 	static struct trace want;

@@ -106,8 +106,8 @@ static void lay_out_tail(
 static void test_tail(void **state)
 {
 	struct fixture *f = *state;
-	/* Numbers of layers of the priced shape; 0 means the model's own shape.
-	 * 25 is not a multiple of the 7 layers. */
+	/* Numbers of layers of the shape for which prices are computed; 0 means
+	 * the model's own shape. 25 is not a multiple of the 7 layers. */
 	static const uint32_t layers[] = { 0, 21, 25 };
 	struct soc soc = phone("tensor/soc/sd8gen3.soc");
 	struct shape deep;
@@ -262,8 +262,8 @@ static void test_maintenance(void **state)
 	deep.n_layer *= 2;
 	for (uint32_t b = 0; b < l.n; b++) {
 		uint64_t layers = l.block[b].n_layers;
-		/* bytes of a row: 64 states in float32, and in each layer keys
-		 * and values of 2 heads with 16 values in fp16 */
+		/* bytes of a row: a state of 64 float32 values, and in each
+		 * layer keys and values of 2 heads with 16 values in fp16 */
 		uint64_t row = 4 * 64 + 2 * layers * 64;
 		struct pricing p;
 		struct price got;
@@ -409,8 +409,8 @@ static void check_between(const struct pass_terms *got,
 		assert_close(g[i], l[i] + part * (h[i] - l[i]), 1e-12, name[i]);
 }
 
-/* A fractional number of rows costs as much as the two nearest whole numbers,
- * weighted by their distances. */
+/* The cost of a fractional number of rows is interpolated linearly between the
+ * costs of the two nearest whole numbers. */
 static void test_fractional_rows(void **state)
 {
 	struct soc soc = phone("tensor/soc/sd8gen3.soc");
@@ -435,10 +435,10 @@ static void test_fractional_rows(void **state)
 	assert_true(upper[2].npu > upper[0].npu);
 }
 
-/* The same share of layers stays in memory in the priced shape as in the
- * running model. The shape's other layers are each read once. Each read of a
- * layer of the running model is priced as the reads of those layers of the
- * shape that the layer stands for. */
+/* The same share of layers stays in memory in the shape for which prices are
+ * computed as in the running model. The shape's other layers are each read
+ * once. A layer of the running model stands for some layers of the shape, and a
+ * read of it is priced as reads of those layers. */
 static void test_reads(void **state)
 {
 	struct fixture *f = *state;
@@ -480,8 +480,9 @@ static void test_reads(void **state)
 					k++, reads++)
 					bytes = pricing_read(&p, i, k);
 			assert_int_equal(reads, layers - layers * share / 100);
-			/* a 4-bit block has 18 bytes, an 8-bit block, also of
-			 * FFN-down, has 34 */
+			/* a block has 34 bytes in Q8_0, the type that `all` was
+			 * computed for, and 18 bytes in Q4_0; only FFN-down is
+			 * Q8_0 now */
 			all = all * (18 * (n - down) + 34 * down) / (34 * n);
 			if (reads)
 				assert_in_range(bytes, all, all * 19 / 18);

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Make a folder that TANDEM_MODELS names, with files of these names. Returns
- * its path. */
+/* Make a folder with files of these names, and set TANDEM_MODELS to the folder.
+ * Returns the folder's path. */
 static const char *folder(const char *a, const char *b)
 {
 	const char *dir = harness_tmp(), *names[] = { a, b };

@@ -32,9 +32,9 @@ static void test_by_hand(void **state)
 	/* All weights are in memory. */
 	c.read = 0;
 	assert_close(pass_cost_cycle(&c, 5, 50, 400), 500, 0, "in memory");
-	/* Mapping weights in each pass takes 30 more than the other parts. If a
-	 * cycle takes less time than the sum of its parts, the time of mapping
-	 * counts as 0. */
+	/* A cycle takes 30 more than its parts explain, because it also maps
+	 * weights. If a cycle takes less time than its parts explain, this
+	 * other time counts as 0. */
 	pass_cost_saw_cycle(&c, 100, 400, 530);
 	assert_close(pass_cost_cycle(&c, 5, 50, 400), 530, 0, "other time");
 	pass_cost_saw_cycle(&c, 100, 400, 470);
@@ -184,8 +184,8 @@ static void test_learns(void **state)
  * The time of a pruned pass is compared with the estimate for its mix of rows:
  * all rows before the exit layer (after which rows are pruned), and only the
  * kept rows after it. If the time and this estimate agree, no estimate changes.
- * Otherwise the time saved by pruning would count as a lower cost of whole
- * passes.
+ * In a comparison with the estimate for whole passes, the time saved by pruning
+ * would count as a lower cost of whole passes.
  */
 static void test_pruned_passes(void **state)
 {

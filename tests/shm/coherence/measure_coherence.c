@@ -1,10 +1,11 @@
 /*
  * Measures the cost of a device's accesses at each coherence level, compared
  * with memcpy. The device accesses 1 GiB through views of one buffer: half is
- * read and half is written, in chunks of 64 bytes and of 4 KiB. The result is
- * the best of three runs. Each pass is a request that invalidates its input,
- * reads it, writes its output and cleans the output. With two cache levels,
- * maintenance is done for the whole cache. The program has no arguments.
+ * read and half is written, once in chunks of 64 bytes and once in chunks of 4
+ * KiB. The result is the best of three runs. Each pass is a request that
+ * invalidates its input, reads it, writes its output and cleans the output.
+ * With two cache levels, maintenance is done for the whole cache. The program
+ * has no arguments.
  */
 #include "base/clock.h"
 #include "shm/coherence/tandem_coherence.h"
