@@ -200,8 +200,8 @@ static inline bool graph_is_expert(const struct graph *g)
 	return g->model.n_expert && !graph_begins(g);
 }
 
-/* The result that a run writes to WIRE_REF_HIDDEN_OUT: its offset in scratch,
- * and its size for `rows` rows. */
+/* The result that a run writes to WIRE_REF_HIDDEN_OUT. graph_out returns its
+ * offset in scratch, graph_out_bytes its size in bytes for `rows` rows. */
 static inline size_t graph_out(const struct graph *g)
 {
 	return g->top_k           ? g->at.likely

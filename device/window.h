@@ -57,8 +57,8 @@ struct window {
 	uint64_t bytes, page;
 	void *reserved; /* start of the reserved addresses, for munmap */
 	uint64_t reserved_bytes;
-	/* number of mapping slots, and number of used slots, including those of
-	 * buffers whose unmap is deferred */
+	/* slots: number of mapping slots. used: number of these that are in
+	 * use, including those of buffers whose unmap is deferred. */
 	unsigned slots, used;
 	/* number of map requests by which an unmap is deferred; set by the
 	 * owner after window_init */

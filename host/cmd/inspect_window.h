@@ -10,8 +10,9 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-/* Print a window. `device` is the process id, or 0 if the process has ended.
- * `huge` is the number of mapped bytes with huge page-table entries. */
+/* Print a window. `device` is the process id of the device process, or 0 if
+ * that process has ended. `huge` is the number of mapped bytes with huge
+ * page-table entries. */
 void inspect_window_print(
 	const struct window_view *, pid_t device, uint64_t huge, FILE *);
 

@@ -41,10 +41,10 @@ struct device {
 	struct guesses found;
 	uint32_t *path; /* [context] for results of guesses_follow */
 	/*
-	 * For expand_all: `done` of the nodes of the call are already expanded.
-	 * The next pass expands `fit` more nodes, whose rows in the pass begin
-	 * at row `first`. For begin_all: `fit` is 1 if the next pass computes
-	 * the root, else 0.
+	 * For expand_all: the first `done` nodes of the call are already
+	 * expanded. The next pass expands `fit` more nodes, whose rows in the
+	 * pass begin at row `first`. For begin_all: `fit` is 1 if the next pass
+	 * computes the root, else 0.
 	 */
 	uint32_t done, fit, first;
 };

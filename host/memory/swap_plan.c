@@ -182,7 +182,7 @@ static void consider(struct search *s, const bool *temporary)
 
 #define EXCHANGES 300 /* maximum number of steps (try_step) for one choice */
 /* The pool has choices for each total size of the temporary operators, in steps
- * of a quarter (1/PARTS) of the average operator. */
+ * of a quarter (1/PARTS) of the average size of an operator. */
 #define PARTS 4
 
 /*

@@ -26,16 +26,16 @@
  * minimum over a fixed pool of choices, which may miss the optimum.
  *
  * The pool is built as follows. For each amount of temporary bytes, in steps of
- * a quarter of the average operator, there are two choices: the paper's choice
- * (walk in swap_plan.c), and the operators with the cheapest copies. For each
- * number of temporary operators there is one more choice, in which they are
- * evenly spread. Each choice is improved by exchanges of a temporary and a
- * resident operator. Then its temporary operators are made resident one by one,
- * and each of these steps adds a choice to the pool. (For 8 to 14 operators,
- * all choices can be tried as well. The pool contained the minimum for 600 of
- * 600 random sets of equal operators, and for 566 of 600 sets of mixed sizes;
- * in the other sets a forward pass took up to a ninth longer than with the
- * minimum.)
+ * a quarter of the average size of an operator, there are two choices: the
+ * paper's choice (walk in swap_plan.c), and the operators with the cheapest
+ * copies. For each number of temporary operators there is one more choice, in
+ * which they are evenly spread. Each choice is improved by exchanges of a
+ * temporary and a resident operator. Then its temporary operators are made
+ * resident one by one, and each of these steps adds a choice to the pool. (For
+ * 8 to 14 operators, all choices can be tried as well. The pool contained the
+ * minimum for 600 of 600 random sets of equal operators, and for 566 of 600
+ * sets of mixed sizes; in the other sets a forward pass took up to a ninth
+ * longer than with the minimum.)
  *
  * The pool does not depend on the size of the window, which only determines
  * which choices fit. So, for any number of operators, a larger window never

@@ -183,8 +183,8 @@ static uint32_t keep_best(struct beams *b, struct samples *p,
 	return kept;
 }
 
-/* Return the number of the stream of random numbers for child number `child` of
- * the beam `from`. */
+/* Return the id of the stream of random numbers for child `child`, counted from
+ * 0, of the beam `from`. */
 static uint64_t stream_of(const struct beams *b, const struct samples *p,
 	const struct sample *from, uint32_t child)
 {

@@ -388,8 +388,8 @@ static json_t *delta(struct reply *p, size_t i, json_t *text, json_t *logprobs,
 		finish);
 }
 
-/* Returns the provisional text after the last pass (the text of positions that
- * may still change), without the part that has become output since then. */
+/* Returns the provisional text (of positions that may still change) after the
+ * latest pass, without the part that has become output since then. */
 static json_t *provisional(const struct choice *c)
 {
 	uint64_t known = c->bytes - c->provisional_after;

@@ -33,8 +33,8 @@ static void set_rows(struct pass *p, uint32_t n)
 
 /* ---- requests ---- */
 
-/* Send the request to run block b with its graph number `kind`; the graphs of a
- * block are numbered by size. */
+/* Send the request to run block b with its graph `kind`, an index into
+ * plan.graph_rows. */
 static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	const struct part *part, struct err *e)
 {
@@ -157,7 +157,8 @@ static int start_batch(
 	return batch_init(s->batch, rows, &limits, s->sequences, e);
 }
 
-/* Write the batch of the n rows that are not dropped after exit_layers. */
+/* Write the batch of the n rows that are not dropped after the first
+ * exit_layers layers. */
 static int write_kept(struct pass *p, uint32_t n, struct err *e)
 {
 	struct session *s = p->s;

@@ -224,8 +224,8 @@ static void test_absurd_head(void **state)
 	}
 }
 
-/* quick[] has a copy of the last packet if it is small. quick_at is the index
- * of this packet, or odd if there is no copy. */
+/* quick[] has a copy of the packet that was written last, if this packet is
+ * small. quick_at is the index of this packet, or odd if there is no copy. */
 static void test_quick_copy(void **state)
 {
 	struct pair p;

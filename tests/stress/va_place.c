@@ -172,8 +172,8 @@ int va_map_new(struct va_place *p, uint64_t pages)
 	return ret > 0 ? 0 : ret ? ret : map_buffer(p, b);
 }
 
-/* The index of the nth buffer that is not mapped, counted cyclically, or -1 if
- * all are mapped. */
+/* Find the first buffer that is not mapped, cyclically from buffer nth modulo
+ * the number of buffers. Returns its index, or -1 if all are mapped. */
 static int unmapped(const struct va_place *p, unsigned nth)
 {
 	for (unsigned i = 0; i < p->n_buffers; i++) {
@@ -203,8 +203,8 @@ int va_ask_once(struct va_place *p, unsigned nth)
 	return refused_once(p, (unsigned)b);
 }
 
-/* The index of the nth piece that is not removed, counted cyclically, or -1 if
- * all pieces are removed. */
+/* Find the first piece that is not removed, cyclically from piece nth modulo
+ * the number of pieces. Returns its index, or -1 if all are removed. */
 static int there(const struct first_fit *m, unsigned nth)
 {
 	for (unsigned k = 0; k < m->n; k++) {

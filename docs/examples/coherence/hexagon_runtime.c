@@ -6,7 +6,7 @@
  * sum there and writes the output. The code has three bugs; with the argument
  * "right" the program runs the corrected code:
  *
- *   1. The host sends the second input without INVALIDATE_RECIPIENT, so for the
+ *   1. The host sends tensor POSITION without INVALIDATE_RECIPIENT, so for the
  *      second token the DSP still reads the cache lines of the first token.
  *   2. The DSP cleans the cache lines of the sum only when it sends its answer,
  *      after the DMA has read the sum from memory.

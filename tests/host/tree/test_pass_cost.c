@@ -55,7 +55,7 @@ static void check_look(
 }
 
 /* Expansions of 1, 2, 4 or 8 nodes have separate averages. A size without a
- * measured time uses the next smaller one. */
+ * measured time gets the time of the next smaller size that has one. */
 static void test_expansion_time(void **state)
 {
 	struct pass_cost c = { 0 };
