@@ -28,8 +28,8 @@ int newfile_open(
 	int n, ret;
 
 	*f = (struct newfile){ .fd = -1 };
-	/* Replace the target of a symbolic link, not the link. Never replace a
-	 * device. */
+	/* Replace the target of a symbolic link, not the link. Replace only a
+	 * regular file, never a device file such as /dev/null. */
 	if (stat(path, &st))
 		f->path = strdup(path);
 	else if (S_ISREG(st.st_mode))

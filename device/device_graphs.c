@@ -70,8 +70,8 @@ static struct load *pop(struct queue *q)
 	return l;
 }
 
-/* Free a load and its results. A result that the caller has set to NULL is not
- * freed. */
+/* Free a load and its results. A caller that keeps a result first sets the
+ * load's pointer to the result to NULL. */
 static void load_free(struct load *l)
 {
 	free(l->arena);

@@ -187,8 +187,8 @@ static void run_ops(struct run *r, unsigned from, unsigned end, uint32_t padded)
 
 			/* Without a phone's profile, an operator begins when
 			 * the previous operator ends, so the clock need not be
-			 * read again. With a profile, the cost model runs
-			 * between two operators. */
+			 * read again. With a profile, the cost model takes time
+			 * between two operators, so read the clock. */
 			if (x->soc)
 				r->began = clock_ns();
 			run_op(r);

@@ -128,8 +128,9 @@ static int listener_wait(
 					why.text);
 		}
 		if (p[POLL_LISTEN].revents && link_accept(l->fd, &fd, NULL)) {
-			/* A lack of descriptors or memory is temporary, or the
-			 * client has left already: try again after a pause. */
+			/* Either descriptors or memory are short, which is
+			 * temporary, or the client has left already. In both
+			 * cases try again after a pause. */
 			poll(NULL, 0, RETRY_MS);
 		} else if (p[POLL_LISTEN].revents) {
 			if (l->n_pending == PENDING_MAX)

@@ -63,8 +63,8 @@ static int write_at(struct image_writer *w, const void *data, size_t len,
 }
 
 /*
- * Compress to a zstd frame of at most `limit` bytes at dst. *stored is the size
- * of the frame, or 0 if the frame would be larger. The data is compressed in
+ * Compress `data` to a zstd frame at dst. *stored is the size of the frame, or
+ * 0 if the frame would have more than `limit` bytes. The data is compressed in
  * steps, with a check of `cancel` after each step, because a large extent at a
  * high compression level takes minutes.
  */

@@ -215,8 +215,8 @@ static size_t blocks_of_slots(const struct stream *s)
 	return n;
 }
 
-/* Register the memory of the slots, then the memory for the compressed bytes of
- * zstd extents. */
+/* Register with the kernel, for reads by io_uring, the memory of the slots and
+ * the memory for the compressed bytes of zstd extents. */
 static void register_areas(struct stream *s, size_t bounce)
 {
 	struct iovec *area = calloc(s->areas + 1, sizeof(*area));
@@ -267,8 +267,9 @@ int stream_start(struct stream *s, struct err *e)
 	size_t bounce = 0;
 
 	if (!s->piece) {
-		/* If no depth was chosen (`whole`), enlarge the blocks until
-		 * the reads of all slots can be in flight at once. */
+		/* If depth and block are computed from the slots' sizes
+		 * (`whole`), enlarge the blocks until the reads of all slots
+		 * can be in flight at once. */
 		while (s->whole && s->n_slots <= STREAM_DEPTH_MAX &&
 			blocks_of_slots(s) > STREAM_DEPTH_MAX &&
 			s->block <= STREAM_BLOCK_MAX / 2)
