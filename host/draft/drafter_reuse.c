@@ -127,9 +127,10 @@ static uint32_t agreed(
 /* ---- drafts -------------------------------------------------------------- */
 
 /* Set *d to the path to a leaf, without the first `from` tokens, which were
- * accepted. The first token of *d is x_e, the first rejected token. Cut *d
- * after the longest run of later tokens that the target predicted (equation 3
- * of the sd.npu paper). Without opts.checked, all tokens count as predicted. */
+ * accepted. The first token of *d is x_e, the first rejected token. Find the
+ * longest run of tokens after x_e that the target predicted too, and cut *d
+ * after this run (equation 3 of the sd.npu paper). Without opts.checked, all
+ * tokens count as predicted. */
 static void reject(
 	const struct reuse *r, uint32_t leaf, uint32_t from, struct draft *d)
 {
@@ -288,9 +289,10 @@ static void step(void *arg, struct source_place *p, int32_t token)
 	r->work.values += r->n_chains;
 }
 
-/* All chains with the same repair get equal shares; chains with the same next
- * token and match length are one guess. List the likeliest repair first,
- * because a draft without branches takes only the first guess. */
+/* All chains with the same repair get equal shares. Those of them that also
+ * have the same next token and match length are one guess, whose share is the
+ * sum of their shares. List the likeliest repair first, because a draft without
+ * branches takes only the first guess. */
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {

@@ -236,7 +236,7 @@ static void put_first(const struct sam *s, struct list *l,
 
 /* Add the token that followed the first occurrence of the match, then tokens
  * that followed other occurrences, then tokens that followed ever shorter
- * suffixes of the path. */
+ * suffixes of the match. */
 static void put_text(const struct sam *s, struct list *l, struct suffix_match m,
 	uint32_t depth)
 {

@@ -23,8 +23,8 @@ static int take(
 	return l->lookup.find(l->lookup.arg, text, n, same, &l->chain, e);
 }
 
-/* A source_place stores the index in the chain of the token that is guessed
- * next. */
+/* In a source_place, at[0] tells which token of the chain is guessed next: its
+ * index in the chain. */
 static void root(void *arg, struct source_place *p)
 {
 	*p = (struct source_place){ 0 };

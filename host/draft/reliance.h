@@ -1,15 +1,17 @@
 /*
  * Calibration of a source's guesses (source.h), learned from which guesses were
- * accepted. A source gives each guessed token a share: the fraction of the
- * earlier occurrences of the matched tokens that this token followed. A factor
- * turns the share into a probability. There is one factor for each class of
- * guesses with the same origin (index in which the guess was found), match
- * length and depth in the draft tree: the number of guesses of the class that
- * were accepted, divided by the sum of their shares. The factor starts from a
- * prior that grows with the match length.
+ * accepted. The matched tokens have earlier occurrences; a source gives each
+ * guessed token a share: the fraction of these occurrences after which the
+ * token came next. A factor turns the share into a probability. There is one
+ * factor for each class of guesses with the same origin (index in which the
+ * guess was found), match length and depth in the draft tree: the number of
+ * accepted guesses of the class, divided by the sum of the shares of all
+ * guesses of the class. The factor starts from a prior that grows with the
+ * match length.
  *
- * Lengths and depths are grouped in classes, so that a single request gives
- * enough samples for each class. Not thread-safe.
+ * Similar match lengths count as the same length, and similar depths as the
+ * same depth, so that a single request gives enough samples for each class. Not
+ * thread-safe.
  */
 #ifndef HOST_DRAFT_RELIANCE_H
 #define HOST_DRAFT_RELIANCE_H
@@ -42,7 +44,8 @@ struct grounds {
 void reliance_init(struct reliance *);
 
 /* Returns the factor > 0 that turns a share into a probability. The factor is
- * above 1 if more guesses were accepted than the sum of their shares. */
+ * above 1 if more guesses of the class were accepted than the sum of the shares
+ * of all its guesses. */
 double reliance_of(const struct reliance *, const struct grounds *);
 
 /* Record the outcome of all guesses with these grounds at one node of the draft

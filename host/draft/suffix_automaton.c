@@ -203,8 +203,8 @@ struct touched {
 struct settling {
 	struct touched *touched; /* [n], indices from 1 on */
 	uint32_t n, room;
-	/* [longest + 1] index of the first element for each length of a
-	 * state */
+	/* [longest + 1] first[len] is the index of the first element whose
+	 * state has the length len, or 0 */
 	uint32_t *first;
 };
 
