@@ -53,11 +53,12 @@ struct decoder {
 	const char *reward_name;
 	struct reward *reward;
 	struct drafting drafting;
-	/* KV caches of ended requests, for prompts that begin alike; NULL if
-	 * none are kept */
+	/* KV caches of ended requests, for later prompts that begin with the
+	 * same tokens; NULL if none are kept */
 	struct prefixes *prefixes;
 	struct session *session;
-	/* whether the costs of passes were measured or read from a file */
+	/* whether the costs of passes were measured, read from a file, or
+	 * neither (PROFILE_NONE) */
 	enum profile_from profile;
 	/* profile_path: path of the file with measured costs of passes (NULL if
 	 * there is none). profile_cost: the costs in this file. */
@@ -121,10 +122,11 @@ int decoder_need(struct decoder *, const struct session_opts *, uint64_t *bytes,
 
 /*
  * Open the session, which starts the device process. The call copies the
- * options to d->session_opts and adds the number of rows (tokens) of the
- * method's decode graph, which is the compute graph for passes that generate
- * tokens. If context_need (the number of positions that requests need) is not
- * 0, the call also adds positions for rejected draft tokens to context_need.
+ * options to d->session_opts and sets in this copy the options that depend on
+ * the method, such as decode_rows: the number of rows (tokens) of the compute
+ * graph for passes that generate tokens. If context_need (the number of
+ * positions that requests need) is not 0, the call increases it in the copy by
+ * the number of positions for rejected draft tokens.
  */
 int decoder_open_session(
 	struct decoder *, const struct session_opts *, struct err *);

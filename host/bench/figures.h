@@ -24,8 +24,10 @@ struct run;
  * layers (bench_read.h). The modeled shape is the model shape for which costs
  * are computed (option --as); without --as it is the shape of the running
  * model. The base power is the constant power that the phone draws besides its
- * busy engines. The address window is the range of addresses that the NPU can
- * reach; weights are mapped into it, or copied to its slots.
+ * busy engines. The minimum flash time is the time to read priced_bytes at a
+ * rate that the flash cannot exceed. The address window is the range of
+ * addresses that the NPU can reach; weights are mapped into it, or copied to
+ * its slots.
  */
 /* clang-format off */
 #define FIGURES_COUNTED(X)                                                    \

@@ -41,7 +41,7 @@ int synth_vocab_init(struct synth_vocab *, enum shape_vocab, uint32_t n,
 /*
  * Make a vocabulary from a model's vocabulary, with unused tokens added up to
  * `n` tokens. The strings point into the model's vocabulary. There are no
- * merges, and the other members are not set. Returns 0 or -ENOMEM; after
+ * merges, and the members after `end` are 0. Returns 0 or -ENOMEM; after
  * -ENOMEM nothing must be released.
  */
 int synth_vocab_of(struct synth_vocab *, const struct gguf *, uint32_t n);
