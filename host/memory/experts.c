@@ -174,10 +174,10 @@ static int read_begun(struct experts *x, struct err *e)
  * ready_ps: the time at which the expert in a slot is ready. now_ps: the
  * present time. With a simulated phone, both are times on the phone's timeline
  * only, so that every run makes the same decisions. turn_ps is the time at
- * which the work before the layer ends. The phone does only the fraction
- * soc.flash_ahead of a read ahead before turn_ps, and the rest of the read
- * after turn_ps. Without a phone, now_ps is always 0, and ready_ps is 0 if the
- * expert is ready, else 1.
+ * which the work before the expert's layer ends. The phone does only the
+ * fraction soc.flash_ahead of a read ahead before turn_ps, and the rest of the
+ * read after turn_ps. Without a phone, now_ps is always 0, and ready_ps is 0 if
+ * the expert is ready, else 1.
  */
 static uint64_t ready_ps(
 	const struct experts *x, const struct slot *s, uint64_t turn_ps)

@@ -4,8 +4,9 @@
  * from memory into two staging slots: shared buffers (tandem:swap0,
  * tandem:swap1) that the device has mapped permanently. The blocks are copied
  * in the order of use, which is the same in every pass. As soon as a slot is
- * free, the next block is copied into the slot, also across the end of a pass
- * (llada.cpp, section 3.4, "pipeline-based data transfer").
+ * free, the next block is copied into the slot; after the last block of a pass,
+ * this is the first block of the next pass (llada.cpp, section 3.4,
+ * "pipeline-based data transfer").
  *
  * A slot goes through three steps: the thread fills it, swap_need gives it to
  * the caller, swap_done takes it back. Between swap_need and swap_done the

@@ -17,12 +17,12 @@ double lever_lower_share(const struct cycle *c)
 
 /*
  * The term A of the cost model (pass_cost.h): the time that flash reads ahead,
- * counted from the end of the last pass. While flash is reading, A is the time
- * since the end of the pass plus the time for which flash will still read. When
- * all slots, the memory for streamed layers, are full, flash has read for at
- * most c->ahead, which may be less than the time since the pass. For the first
- * tree of a request, drafting begins directly after the prompt, so A is only
- * the time for which flash will still read.
+ * counted from the end of the previous pass. While flash is reading, A is the
+ * time since the end of that pass plus the time for which flash will still
+ * read. When all slots, the memory for streamed layers, are full, flash has
+ * read for at most c->ahead, which may be less than the time since the pass.
+ * For the first tree of a request, drafting begins directly after the prompt,
+ * so A is only the time for which flash will still read.
  */
 static double ahead(const struct cycle *c)
 {
@@ -62,10 +62,11 @@ void lever_update_costs(struct cycle *c)
 }
 
 /*
- * Update the terms of the cost model from the last cycle. From the first cycle
- * of a request, update only the terms `token` (w in pass_cost.h) and `exit`.
- * The other terms cannot be measured in the first cycle: no pass of the request
- * precedes this cycle, and the drafter began its tree while reading the prompt.
+ * Update the terms of the cost model from the cycle that has just ended. From
+ * the first cycle of a request, update only the terms `token` (w in
+ * pass_cost.h) and `exit`. The other terms cannot be measured in the first
+ * cycle: only passes of the prompt precede this cycle, and the drafter began
+ * its tree while reading the prompt.
  */
 void lever_observe_costs(const struct cycle *c)
 {
@@ -82,8 +83,8 @@ void lever_observe_costs(const struct cycle *c)
 	if (c->expanded)
 		pass_cost_see(&cost->begin, &cost->n_begin,
 			(double)(c->draft_time - c->expand_time));
-	/* C(n), the time of the last pass's rows: measured or, on a simulated
-	 * phone, computed from the phone's profile. */
+	/* rows is C(n), the time for the rows of this cycle's pass: measured
+	 * or, on a simulated phone, computed from the phone's profile. */
 	if (c->env->phone)
 		rows = lower * pass_cost_rows(cost, c->verified) +
 			(1 - lower) * pass_cost_rows(cost, c->n_continued);

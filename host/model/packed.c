@@ -53,8 +53,9 @@ static size_t entry_bytes(const struct packed_entry *t)
 	return bytes;
 }
 
-/* Check the extents that have the matrices of n experts. `first` is the index
- * of the first of these extents in the image's table of extents. */
+/* Check that the image has the extents of n experts one after another, and that
+ * these extents have the same size. `first` is the index of the first of them
+ * in the image's table of extents. */
 static int check_experts(
 	const struct packed *p, size_t first, uint64_t n, struct err *e)
 {

@@ -132,8 +132,8 @@ static int process_open(void *arg, const struct npu_opts *opts, void **device,
 	if (!p)
 		return err_set(e, ENOMEM, "no memory for a device handle");
 	p->stall_ms = opts->stall_ms;
-	/* A listening device forks a process for each host, and the host does
-	 * not know the pid of that process. */
+	/* A listening device forks a process for each host. The host does not
+	 * know the pid of that process, so it cannot limit its addresses. */
 	if (opts->va_hard && opts->socket)
 		ret = err_set(e, EINVAL,
 			"--va-hard limits only a device that this command "
