@@ -93,10 +93,11 @@ struct draft_positions {
 struct samples_stats {
 	/* tokens drawn by all samples, including samples that were cut */
 	uint64_t tokens;
-	/* passes: passes with rows of samples; rows: rows of these passes;
-	 * pauses: times that a sample was paused because no cache slots were
-	 * free; forgotten: times that a sample's cache was dropped (struct
-	 * scheduler_stats) */
+	/* Counters of the scheduler since the samples began; they include other
+	 * requests that run at the same time. passes: number of passes; rows:
+	 * rows of these passes; pauses: times that a lane was paused because no
+	 * cache slots were free; forgotten: times that a lane's cache was
+	 * dropped (struct scheduler_stats). */
 	uint64_t passes, rows, pauses, forgotten;
 };
 

@@ -2,9 +2,9 @@
  * A pool of samples of one prompt. Each sample has a lane
  * (host/scheduler/scheduler.h), a sequence that is decoded together with
  * others. All samples are forked from the lane of their request, the root,
- * which has read the prompt. In its steps (struct many_steps), a method with
- * many samples (best of N, votes, beams) adds samples, forks a sample at its
- * current end, cuts unpromising samples, and reads the statistics of each
+ * which has read the prompt. In its callbacks (struct many_steps), a method
+ * with many samples (best of N, votes, beams) adds samples, forks a sample at
+ * its current end, cuts unpromising samples, and reads the statistics of each
  * sample.
  *
  * Sample i draws from random stream r + i, where r is the stream of the
@@ -136,9 +136,10 @@ struct sample {
 	 */
 	uint32_t place;
 	/*
-	 * children: number of continuations of this sample that began early
-	 * (samples_fork_early). child: if this sample is itself such a
-	 * continuation, its number among its parent's continuations.
+	 * children: number of early continuations of this sample, that is,
+	 * continuations that samples_fork_early began. child: if this sample is
+	 * itself an early continuation, its number, from 0, among the early
+	 * continuations of its parent.
 	 */
 	uint32_t children, child;
 	/* the sample is an early continuation and samples_take_early was not
@@ -147,9 +148,9 @@ struct sample {
 
 	/* The following members are private to the pool. */
 	bool no_slot; /* the sample's last token has no cache slot */
-	/* true: the sample began its current step early (samples_fork_early)
-	 * and has already completed the step, while the samples that have
-	 * waited only begin it */
+	/* true: the sample is an early continuation (samples_fork_early) that
+	 * has already completed the step which the samples that waited begin
+	 * now, so this sample goes on waiting */
 	bool ready;
 	/* logits that are stored when the sample begins to wait for other
 	 * samples: after the wait, its next token is drawn from these logits.
@@ -217,7 +218,7 @@ void samples_detach(struct samples *);
 void samples_count_drafts(
 	const struct samples *, uint64_t *drafted, uint64_t *accepted);
 
-/* ---- called by the steps of a method ---- */
+/* ---- called by the callbacks of a method (struct many_steps) ---- */
 
 /*
  * Number of steps of the sample that can be scored, because passes have
@@ -256,8 +257,8 @@ int samples_fork_early(struct samples *, struct sample *from, uint64_t stream,
 	bool *began, struct err *);
 /*
  * Make early continuation number `child` of `from` an ordinary sample and
- * return it. Returns NULL if this continuation has not begun. Continuation 0
- * replaces `from`, and sample `from` is cut.
+ * return it. Returns NULL if this continuation has not begun. If `child` is 0,
+ * the continuation gets the index and the parent of `from`, and `from` is cut.
  */
 struct sample *samples_take_early(
 	struct samples *, struct sample *from, uint32_t child);

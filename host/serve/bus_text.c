@@ -212,8 +212,8 @@ static bool take(struct bus_text *t, const char **state)
 	t->tokens = c->tokens;
 	stop = c->result.stop;
 	if (*t->error)
-		/* keep the error that is already set: bus_text_advance has
-		 * dropped the text */
+		/* Keep this error. bus_text_advance has set it when it dropped
+		 * the client, which did not read. */
 		;
 	else if (whole && r->fault.status)
 		fail(t, r->fault.code, r->fault.text);

@@ -227,9 +227,10 @@ void exchange_begin_waiting(struct exchange *);
 void exchange_refuse_waiting(struct exchange *, const struct fault *);
 bool exchange_end_waiting(struct exchange *);
 
-/* Call the function of the request's route, again if its engine was opened
- * meanwhile. Returns false if the exchange now waits for its engine: the caller
- * must not touch the exchange any more. */
+/* Call the function of the request's route. If the function finds that the
+ * request's engine is not open, but the engine is opened meanwhile, call the
+ * function again. Returns false if the exchange now waits for its engine: the
+ * caller must not touch the exchange any more. */
 bool exchange_call_route(struct exchange *);
 
 /* ---- background.c -------------------------------------------------------- */

@@ -51,9 +51,9 @@ int pass_write_batch(struct pass *, const uint32_t *at, struct err *);
  * embeddings) to shared memory. */
 int pass_write_hidden(struct session *, const struct rows *, struct err *);
 
-/* List in refs[] the ranges of a buffer that the CPU wrote since the last call
- * for this buffer. The device must invalidate these ranges. Returns the number
- * of ranges. */
+/* List in refs[] the ranges of a buffer that the CPU wrote since the previous
+ * call for this buffer. The device must invalidate these ranges. Returns the
+ * number of ranges. */
 unsigned session_sync_refs(
 	struct session *, struct pinned *, struct wire_ref *refs);
 /* List in refs[] the memory ranges that the run of a block uses. Returns the

@@ -3,9 +3,9 @@
  * model a token's keys and values become stale when other tokens change,
  * because attention is bidirectional. Instead of recomputing the whole
  * sequence, the host recomputes a few scattered positions through all layers.
- * The host uses the device's weights and separate threads, while the device
- * runs passes. The results are written to the cache between passes, never
- * within a pass.
+ * The host computes with the device's weights, on threads of its own, while the
+ * device runs passes. The results are written to the cache between passes,
+ * never within a pass.
  *
  *   refresh_start    between passes: takes a snapshot of the cache
  *   session_forward  any number of passes, which may overwrite any position
