@@ -216,8 +216,8 @@ void trace_flush(struct trace *, size_t least);
  * process. */
 void trace_phone(struct trace *, const char *name);
 
-/* Begin a new device process. Later events on the track TRACE_ON_DEVICE belong
- * to this process. */
+/* Record that a device process with this pid has started. Later events on the
+ * track TRACE_ON_DEVICE belong to this process. */
 void trace_device(struct trace *, pid_t);
 
 /* Return the number of a name that is not in the table trace_what, to be used

@@ -8,19 +8,21 @@
  * Estimates never decrease with rows or leaves: if an estimate is below the
  * estimate of a smaller shape, it is raised to that estimate. The estimate of
  * an observed shape is its average, or more if a smaller shape took more. The
- * estimate of a shape without observations is the largest known cost of smaller
- * shapes plus a conservative slope (cost per additional row or leaf), but no
- * more than the cost of an observed larger shape. The slope is the upper
- * quartile of the slopes between observed shapes, plus a tenth.
+ * estimate of a shape without observations is the largest known cost of a
+ * smaller shape, plus a slope for each row and each leaf that this smaller
+ * shape lacks, but no more than the cost of an observed larger shape. The two
+ * slopes, per row and per leaf, are conservative: the upper quartile of the
+ * slopes between observed shapes, plus a tenth.
  *
  * If only larger shapes are known, the estimate is made from the cheapest of
  * these shapes: the share `fixed` of its cost is assumed independent of rows,
  * and the rest proportional to rows. With fixed == 1, a program that began with
  * large trees never tries small trees, so it never learns their cost; with a
  * smaller `fixed` the program tries small trees. If neither smaller nor larger
- * shapes are known (a tree with more rows but fewer leaves is neither), a slope
- * is added to the estimates of the next smaller shapes. Until two row counts
- * are observed, the slope is 0.
+ * shapes are known (a tree with more rows but fewer leaves is neither), the
+ * estimate is the smaller of two sums: the estimate for one row less plus the
+ * slope per row, and the estimate for one leaf less plus the slope per leaf.
+ * Until two row counts are observed, the slope per row is 0.
  */
 #ifndef HOST_TREE_TREE_COST_H
 #define HOST_TREE_TREE_COST_H
@@ -38,8 +40,9 @@ struct cost_cell {
 	/* largest mean of this and all smaller observed tree shapes */
 	double most;
 	uint32_t n; /* number of observations */
-	/* The tree shape from which the slope to this shape is measured; rows
-	 * is 0 if no smaller shape is known. */
+	/* The observed tree shape to whose cost the slopes are added for this
+	 * shape: this shape itself or a smaller one; rows is 0 if none of them
+	 * was observed. */
 	uint16_t rows, leaves;
 	/* number of rows of the cheapest larger observed shape */
 	uint16_t above;
