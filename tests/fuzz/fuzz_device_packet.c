@@ -241,8 +241,9 @@ static bool choose_packet(const uint8_t *buf, size_t len,
 	return seen && *to - *from >= sizeof(struct wire_header) + 8;
 }
 
-/* Change a word of the refs or of the message by a small number, to the limit
- * of a type, or to the value of another word. */
+/* Change a word of the refs or of the message: add a number from -4 to 4, or
+ * replace the word by a special value, such as the limit of a type, or by
+ * another word. */
 static void change_word(uint8_t *packet, size_t len, const struct fuzz_draw *d)
 {
 	uint32_t words = (uint32_t)(len - 8) / 4, v, other;

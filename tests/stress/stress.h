@@ -28,8 +28,8 @@
 #define STRESS_TALLIES 12
 /*
  * Limits of minimizing: the number of schedules to try, and the seconds after
- * which no further schedule is tried. The last limit, in seconds, applies if
- * the failing schedules hang.
+ * which no further schedule is tried. If the failing schedule hangs,
+ * STRESS_SHRINK_HUNG_SECONDS replaces STRESS_SHRINK_SECONDS.
  */
 #define STRESS_SHRINK_TRIES        2000
 #define STRESS_SHRINK_SECONDS      60

@@ -577,8 +577,8 @@ static void test_from_blocks(void **state)
 
 /* ---- error ---- */
 
-/* The relative error of an [n][k] matrix: the root of the sum of squared errors
- * over the sum of squares. */
+/* The relative error of an [n][k] matrix: the sum of the squared errors divided
+ * by the sum of the squared values, and of this quotient the square root. */
 static double relative_error(
 	enum dtype type, const float *x, unsigned n, unsigned k)
 {

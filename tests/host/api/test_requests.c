@@ -273,7 +273,9 @@ static void test_masks(void **state)
 #define OPTIONS 14
 
 struct sampled {
-	const char *by[6]; /* options of the method that decodes the samples */
+	/* by: options of the method that decodes the samples. with: further
+	 * options, which are set when requests share passes. */
+	const char *by[6];
 	const char *with[4];
 };
 

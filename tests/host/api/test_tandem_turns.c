@@ -53,8 +53,8 @@ static size_t times_in(const struct token_list *l, int32_t id)
 }
 
 /*
- * The prompt of a turn must begin with the tokens of the last prompt and the
- * tokens of the last answer. At a high temperature the answer's tokens are
+ * The prompt of a turn must begin with the tokens of the previous turn's prompt
+ * and of its answer. At a high temperature the answer's tokens are
  * seldom those that its text would be tokenized to, so the test fails if the
  * library tokenizes the text again.
  */

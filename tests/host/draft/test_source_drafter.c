@@ -15,9 +15,9 @@
 
 #include <math.h>
 
-/* A source that guesses t + 1 after a token t. At the root it also guesses t +
- * 2, with a longer match; its rule for chains chooses this guess. The source
- * records its calls. */
+/* A source that guesses t + 1 after a token t, with origin 0. At the root it
+ * also guesses t + 2 and once more t + 1, with origin 1 and a longer match. Its
+ * rule for chains chooses t + 2 at all nodes. The source records its calls. */
 struct script {
 	struct source_place root;
 	size_t n, same;
@@ -107,8 +107,8 @@ static void near(double a, double b)
 		fail_msg("%g is not %g", a, b);
 }
 
-/* A token that two origins guess becomes one candidate with the weights of both
- * origins. */
+/* A token that two origins guess becomes one candidate. Its probability is that
+ * of at least one of the two guesses being right. */
 static void test_candidates(void **state)
 {
 	struct script s = { 0 };
@@ -181,8 +181,9 @@ static void test_learns(void **state)
 	 * so its q is near 1. */
 	assert_int_equal(t->candidate[0].token, text[n - 1] + 1);
 	assert_true(t->candidate[0].q > 0.93f);
-	/* Guesses of the second origin are still weighted by the share that was
-	 * measured for all its guesses. */
+	/* The second origin guessed t + 1 and t + 2 with the share 0.25 each,
+	 * and both guesses count together. t + 1 always came, so the common
+	 * factor is near 2, and the q of t + 2 is near 0.5. */
 	assert_true(t->candidate[1].q > 0.45f && t->candidate[1].q < 0.55f);
 	for (; n < 190 + 150; n++) {
 		int32_t other[400] = { 0 };

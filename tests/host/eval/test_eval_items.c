@@ -210,7 +210,8 @@ static void test_prompts_of_json(void **state)
 	}
 }
 
-/* The prompt of a chat is its first turn, unless there is also a prompt. */
+/* The prompt of a line with the member "turns" is the first turn, unless the
+ * line also has the member "prompt". */
 static void test_turns(void **state)
 {
 	static const char text[] =

@@ -86,8 +86,8 @@ static uint64_t taken_by(const struct model *m, uint64_t bytes)
 #define TWELVE   12
 #define FORWARDS 60000
 
-/* Simulate forward passes until twelve of them take the same times as the
- * twelve before. Returns the waiting time of these twelve passes. */
+/* Simulate forward passes until the state after a pass equals the state twelve
+ * passes earlier. Returns the waiting time of these twelve passes. */
 static uint64_t simulate(const struct model *m, const bool *temporary)
 {
 	static uint64_t past[FORWARDS][3], waits[FORWARDS];

@@ -145,9 +145,9 @@ static bool complete(
 }
 
 /* An answer counts as decided if and only if it wins with every combination of
- * answers that the remaining candidates can have. If an answer is decided,
- * leaving out the remaining candidates after the answer's first candidate does
- * not change the choice. */
+ * answers that the remaining candidates can have. If an answer is decided, the
+ * choice does not change if those of the remaining candidates are left out that
+ * come after the first candidate with this answer. */
 static void test_decided_answer_wins_whatever_follows(void **state)
 {
 	struct draws d = { harness_seed(), 0 };

@@ -489,7 +489,7 @@ static void test_addresses(void **state)
 }
 
 /* Addresses in the extended region (device memory outside the window) are
- * checked in the same way. */
+ * checked as addresses in the window are. */
 static void test_places(void **state)
 {
 	static const struct {

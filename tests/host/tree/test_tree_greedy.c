@@ -177,9 +177,10 @@ static void same_tree(const struct tree *t, const struct naive *a, uint32_t n)
 /* ---- the same tree ------------------------------------------------------- */
 
 /*
- * The builder must have the tree of the printed algorithm however it expands
+ * The builder must build the tree of the printed algorithm however it expands
  * nodes: late, in batches, ahead of time, or not at all when no better node can
- * follow. G and L (gain and latency) must be those of the tree, computed anew.
+ * follow. Its G and L (gain and latency) must be those that the printed
+ * algorithm computes anew for this tree.
  */
 static void check_as_printed(bool best_prefix, uint32_t *shorter)
 {
@@ -293,8 +294,8 @@ static const struct {
 	uint32_t k, depth;
 } few[] = { { 1, 7 }, { 7, 1 }, { 2, 2 }, { 2, 3 }, { 3, 2 } };
 
-/* Set costs that depend only on rows. If they are convex, no row costs less
- * than the row before it. */
+/* Set costs that depend only on rows. If they are convex, each row adds at
+ * least as much cost as the row before it. */
 static void price_rows(double step[FEW + 2], bool convex)
 {
 	double rise = 10 * unit();
@@ -334,9 +335,10 @@ static void check_best(bool best_prefix, bool convex)
 	tree_close(t);
 }
 
-/* Greedy growth finds the best tree if the cost of an additional row never
- * falls. With best_prefix (growth continues to the limits, and the best tree on
- * the way is used), it finds the best tree for any costs. */
+/* Greedy growth finds the best tree if each additional row adds at least as
+ * much cost as the row before it. With best_prefix (growth continues to the
+ * limits, and the best tree on the way is used), it finds the best tree for any
+ * costs. */
 static void test_best_of_all_trees(void **state)
 {
 	seed = harness_seed();
@@ -369,8 +371,9 @@ static double chain_rate(
 
 /*
  * The costs are those of the row tiles of an NPU and of flash I/O. The tree
- * with best_prefix must not be worse than the tree with the stop rule, than any
- * of its own earlier stages, or than a chain, and must sometimes be better.
+ * with best_prefix must not be worse than any stage of its own growth, than a
+ * chain, or than the tree with the stop rule, and must sometimes be better than
+ * the latter.
  */
 static void test_best_prefix_on_tiles(void **state)
 {
@@ -447,8 +450,9 @@ static void test_hopeless_is_not_drafted(void **state)
 	tree_close(t);
 }
 
-/* With batches of nodes expanded ahead of time, there are fewer calls. With
- * late expansion, fewer nodes are expanded than the tree has. */
+/* If nodes are expanded in batches, some of them ahead of time, the drafter is
+ * called less often than if nodes are expanded one by one. One by one, fewer
+ * nodes are expanded than the trees have. */
 static void test_calls_and_nodes(void **state)
 {
 	const struct build_limits l = { 32, SHALLOW };
