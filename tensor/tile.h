@@ -12,22 +12,25 @@
  *
  * - tile-f16, 2048 B: fp16 at index (k & ~1) * 32 + 2 n + (k & 1): two
  *   adjacent k interleaved (npu-tts paper, figure 4).
- * - tile-q4_0, 576 B: GGUF's groups, 32 inputs k of one output: nibbles
- *   [k / 2][n], the low nibble for even k, then 32 fp16 scales, one for each
- *   output. Repacking Q4_0 is lossless.
- * - tile-q8_0, 1088 B: the same for Q8_0: int8 [k / 4][n][k % 4], 32 scales.
+ * - tile-q4_0, 576 B: a group is, as in GGUF, 32 inputs k of one output. First
+ *   the nibbles [k / 2][n], the low nibble for even k; then 32 fp16 scales, one
+ *   for each output. Repacking Q4_0 is lossless.
+ * - tile-q8_0, 1088 B: the same groups with the codes of Q8_0. First int8
+ *   [k / 4][n][k % 4]; then 32 fp16 scales.
  * - group-q4_0, 576 B: every 32 values that are consecutive in tile-f16's order
- *   (2 inputs by 16 outputs) are a group: 32 blocks as in GGUF, 18 B each
- *   (section 5.1.1).
+ *   (2 inputs by 16 outputs) are a group. The tile is 32 such groups, each of
+ *   which is stored as a block of GGUF's Q4_0, 18 B (section 5.1.1).
  * - group-q8_0, 1088 B: the same with Q8_0's blocks of 34 B.
  * - super-q4_0, 576 B: four super-groups, each of eight groups as in
- *   group-q4_0: 8 fp16 scales, then 128 B of nibbles in the order that table
- *   look-ups need (section 5.1.2). A super-group has 256 elements. With
+ *   group-q4_0. A super-group is 8 fp16 scales, then 128 B of nibbles in the
+ *   order that table look-ups need (section 5.1.2). It has 256 elements. With
  *   v = e / 64 and i = e % 64, element e has the low nibble (if v < 2) or the
  *   high nibble (otherwise) of byte 2 i + (v & 1).
- * - super-iq4_nl, super-nf4, super-fp4, 576 B: the same with other tables
- *   (section 5.2.2; lut_iq4_nl, lut_nf4 and lut_fp4 in tensor/dtype_rows.h).
- * - super-q8_0, 1088 B: four super-groups: 8 scales, then 256 int8 in order.
+ * - super-iq4_nl, super-nf4, super-fp4, 576 B: stored as super-q4_0, but a
+ *   nibble is an index of a table (section 5.2.2; lut_iq4_nl, lut_nf4 and
+ *   lut_fp4 in tensor/dtype_rows.h).
+ * - super-q8_0, 1088 B: four super-groups, each 8 fp16 scales, then 256 int8 in
+ *   order.
  *
  * With the fp16 scale d, a value is (q - 8) * d in the 4-bit formats without a
  * table, table[q] * d in the formats with a table, and q * d in the 8-bit
