@@ -50,9 +50,9 @@ int newfile_open(
 	}
 	if (!shared)
 		unlink(f->temporary);
-	/* Prefer a file without a name, because the kernel removes such a file
-	 * after a crash. link_as needs /proc to give the file its name later.
-	 */
+	/* Prefer a file without a name: if this process crashes, the kernel
+	 * removes the file. link_as needs /proc to give the file its name
+	 * later. */
 	folder = access("/proc/self/fd", X_OK) ? NULL : folder_of(f->path);
 	if (folder)
 		f->fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);

@@ -105,8 +105,8 @@ static const struct column_spec levels_columns[] = {
 };
 
 /* The table "cells" uses only the first CELL_DRAFTS of these drafts. The last
- * row computes costs for an EAGLE head as large as a layer of qwen3-8b, a model
- * of the paper. */
+ * draft is the EAGLE head with simulated costs of a larger head, as large as a
+ * layer of qwen3-8b, a model of the paper. */
 #define CELL_DRAFTS 4
 static const struct table_variant drafts[] = {
 	{ NULL, { NULL } },

@@ -77,14 +77,17 @@ struct run_summary {
 	double seconds, draft_s, verify_s;
 	/* busy time of the device; on a phone, of the NPU's busiest engine */
 	double compute_s;
-	/* time in which a plain reader (bench_read.h) reads the same bytes */
+	/* time in which a plain reader (bench_read.h) reads the bytes that the
+	 * run read; on a phone, time in which it would read priced_bytes
+	 * (experiment.plain_bytes_per_s) */
 	double read_s;
 	/* joules: energy of decoding. request_joules: energy of prompts and
 	 * decoding. NAN if no phone is simulated */
 	double joules, request_joules;
 	double prompt_s;
 	double stall_s;
-	/* time in which at least one read was in flight; on a phone: read_s */
+	/* time in which at least one read was in flight; on a phone, the same
+	 * as read_s */
 	double reading_s;
 	double wait_s, logits_s;
 	/* time to check the checksums of layers; NAN if a phone is simulated */

@@ -16,8 +16,9 @@
 #define LENGTH 32 /* maximum number of tokens of a draft */
 
 /* Limits, in the symbols of drafter_reuse.h. PATHS: number of rejected paths of
- * a tree that are kept, without opts.checked. SHIFT: greatest tried difference
- * between gamma and delta + 1. PATHS and SHIFT were tuned on the bundled tasks
+ * a tree that are kept if opts.checked is not set (otherwise one). SHIFT:
+ * greatest difference between gamma and delta + 1 for which gamma is tried only
+ * because it is near delta + 1. PATHS and SHIFT were tuned on the bundled tasks
  * with long prompts (flash/models/tasks/..-long.jsonl): larger values add
  * guesses that are seldom accepted. */
 #define PATHS 3
