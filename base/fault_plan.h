@@ -9,11 +9,13 @@
  *
  *   PLAN   EVENTs separated by commas or line ends, or @FILE; in a file
  *          a # at the beginning of an event starts a comment
- *   EVENT  VERB@WHERE, VERB=MS@WHERE (MS is a delay in milliseconds), or a
- *          cache maintenance call that is left out:
- *          drop-invalidate[:BUFFER[#N]]; the verbs drop-clean, drop-word and
- *          drop-wait have the same form; drop-clean-all[#N] and
- *          drop-flush-all[#N] concern the whole cache
+ *   EVENT  VERB@WHERE, or VERB=MS@WHERE (MS is a delay in milliseconds). An
+ *          event that omits cache maintenance calls has the form
+ *          drop-invalidate[:BUFFER[#N]], which omits the N-th such call for
+ *          the buffer, without #N every call, without BUFFER the calls for
+ *          all buffers. The verbs drop-clean, drop-word and drop-wait have the
+ *          same form; drop-clean-all[#N] and drop-flush-all[#N] omit calls for
+ *          the whole cache
  *   WHERE  KIND#N, the N-th request of kind KIND; start#N, the N-th start of
  *          a device process; or N, the N-th request of any kind (for a fault
  *          of flash, the N-th read); a + at the end adds all later requests,
@@ -76,8 +78,9 @@ enum fault_verb {
 };
 
 /* What an event counts. FAULT_ANY: all requests (or the reads or maintenance
- * calls to which the verb applies). 1 to 7: the requests that have this number
- * in ipc/wire.h. FAULT_START: the starts of a device process. */
+ * calls to which the verb applies). 1 to 7: the requests of the kind that has
+ * this number in enum wire_op (ipc/wire.h). FAULT_START: the starts of a device
+ * process. */
 enum fault_kind { FAULT_ANY = 0, FAULT_START = 8, FAULT_KINDS };
 
 struct fault_event {

@@ -69,9 +69,10 @@ static const struct group_kind v2 = { "/fs/cgroup", "", "memory.max",
 
 /*
  * Lower *out to the bytes that a control group may still use: the memory left
- * below its limit, plus the part of the machine's free `swap` that the group
- * may use. In version 1 the swap limit is a limit on memory plus swap, so the
- * memory limit is subtracted from the swap limit.
+ * below its limit (page cache does not count as used), plus the part of the
+ * machine's free `swap` that the group may use. In version 1 the swap limit is
+ * a limit on memory plus swap, so the memory limit is subtracted from the swap
+ * limit.
  */
 static void group_left(struct memory_left *out, const struct group_kind *k,
 	const char *folder, const char *name, uint64_t swap)

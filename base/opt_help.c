@@ -167,7 +167,8 @@ static void help_text(struct opt_text *b, const struct opt_walk *w)
 	opt_text_add(b, "%s", help);
 }
 
-/* Print the special words of the option's value, each with its meaning. */
+/* Print the special words that the option accepts as its value, each with its
+ * meaning. */
 static void put_words(FILE *f, const struct opt *o)
 {
 	struct opt_word word;
@@ -315,7 +316,8 @@ static void put_group(const struct opt_command *c, const char *group, FILE *f)
 
 /* ---- help, man page --------------------------------------------------- */
 
-/* Print the common options and the names of the groups. */
+/* Print the options that --help lists without a group (c->common), and the
+ * names of the groups. */
 static void put_common(
 	const struct opt_command *c, const struct groups *g, FILE *f)
 {

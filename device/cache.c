@@ -299,7 +299,8 @@ static const void *read_by_dma(
 	return tcm;
 }
 
-/* At level off a read of the window copies nothing, so it is not traced. */
+/* At coherence level off (COHERENCE_OFF) a read of the window copies nothing,
+ * so it is not traced. */
 const void *dma_read(struct cache *c, uint64_t addr, size_t len, void *tcm)
 {
 	struct device_trace *t = c->config.trace;

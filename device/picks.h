@@ -43,12 +43,12 @@ struct picks {
 uint64_t picks_bytes(const struct wire_graph_run *, const struct graph *);
 
 /*
- * Copy picks_bytes() bytes at `from` to the graph's offsets in `arena` and
- * check the copy: each pick names an expert of the run or is
- * WIRE_PICK_ELSEWHERE, no row picks an expert twice, weights are finite, no
- * pick is computed twice, and after the last run of the layer every pick has
- * been computed. *slots is the number of slots that earlier runs of the layer
- * have taken; the function adds the slots of this run.
+ * Copy picks_bytes() bytes from `from` to `arena`, at the offsets that the
+ * graph's layout gives, and check the copy: each pick names an expert of the
+ * run or is WIRE_PICK_ELSEWHERE, no row picks an expert twice, weights are
+ * finite, no pick is computed twice, and after the last run of the layer every
+ * pick has been computed. *slots is the number of slots that earlier runs of
+ * the layer have taken; the function adds the number of this run's slots.
  */
 int picks_take(struct picks *, const struct wire_graph_run *,
 	const struct graph *, unsigned experts, void *arena, const void *from,

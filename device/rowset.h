@@ -21,8 +21,8 @@ struct rowset {
 	uint32_t rows, n_spans, mask_words, kv_slots;
 	struct wire_row *row;   /* [rows] */
 	struct kern_span *span; /* [n_spans] */
-	/* [rows][mask_words] bit j of mask[i] is set if row i attends to row
-	 * j */
+	/* [rows][mask_words] bit j of the mask of row i is set if row i attends
+	 * to row j */
 	uint64_t *mask;
 	/* [rows] the slots to which each row attends */
 	struct row_visibility *visibility;
@@ -47,10 +47,10 @@ int rowset_check_run(
 	const struct wire_graph_run *, const struct graph *, struct err *);
 
 /*
- * Copy rowset_bytes() bytes at `from` to the graph's offsets in `arena` and
- * check the copy: slots and spans (ranges of slots) exist, no two rows write
- * the same slot, every row attends to at least one slot, and to at most
- * kv_slots + rows slots.
+ * Copy rowset_bytes() bytes from `from` to `arena`, at the offsets that the
+ * graph's layout gives, and check the copy: slots and spans (ranges of slots)
+ * exist, no two rows write the same slot, every row attends to at least one
+ * slot, and to at most kv_slots + rows slots.
  */
 int rowset_take(struct rowset *, const struct wire_graph_run *,
 	const struct graph *, void *arena, const void *from, struct err *);
