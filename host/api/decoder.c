@@ -76,8 +76,8 @@ bool decoder_drafts(const struct decoder *d)
  * cases. An oracle drafter (which simulates drafts) knows only the text of one
  * request. The drafter "calibrated" reads the model's predictions for only one
  * prompt. Graph switching (--graph-switch) plans the compute graphs for only
- * one prompt at a time. A diffusion model needs a method that fills masks
- * (method->denoise); other methods cannot share its passes.
+ * one prompt at a time. With a diffusion model, a method that does not fill
+ * masks (method->denoise) decodes only one request at a time.
  */
 bool decoder_shares(const struct decoder *d)
 {
@@ -94,10 +94,11 @@ bool decoder_has_samples(const struct decoder *d)
 }
 
 /*
- * For methods that draw several samples of a prompt, used with a drafter that
- * they do not require: check that the method computes the predictions that the
- * drafter reads. If there are several samples or requests, also check that the
- * drafter can draft for several sequences at the same time.
+ * For methods that draw several samples of a prompt and can use a drafter, but
+ * do not require one: refuse a drafter that needs the model's predictions for
+ * the prompt, because these methods do not compute them. If there are several
+ * samples or requests, also refuse a drafter that cannot draft for several
+ * sequences at the same time.
  */
 static int check_many_drafts(const struct decoder *d, struct err *e)
 {
@@ -362,10 +363,10 @@ uint32_t decoder_lanes(const struct decoder *d)
 
 /*
  * Compute the number of sequences of the session: SESSION_TEXT, one for each
- * request if several requests run at the same time, one for each sample, and
- * one for each ended request whose cache is kept. Each sequence has room for
- * `tail` tokens of its own, after the tokens that it shares with other
- * sequences.
+ * request if several requests run at the same time, one for each sample of each
+ * request, and one for each ended request whose cache is kept. Each sequence
+ * has room for `tail` tokens of its own, after the tokens that it shares with
+ * other sequences.
  */
 static void plan_sequences(struct decoder *d)
 {
@@ -467,8 +468,8 @@ int decoder_open_session(
 	struct method_env *env = &d->env;
 	int ret;
 
-	/* add the sequences of the samples and prompts of all requests except
-	 * the first one */
+	/* add the sequences that all requests except the first need: one for
+	 * each sample, and one for each prompt */
 	if (decoder_texts(d) > 1)
 		texts += (decoder_texts(d) - 1) * (samples_of_one(d) + 1);
 	prepare_session(d, o);

@@ -37,7 +37,7 @@ void embedding_close(struct embedding *);
 
 /*
  * Add the hidden states of the prompt's tokens from token `at` on. The rows of
- * these tokens are rows [first, first + rows) of the session's last pass.
+ * these tokens are rows [first, first + rows) of the session's latest pass.
  * Tokens whose states were added before are skipped: tokens are computed twice
  * if their cache was dropped.
  */

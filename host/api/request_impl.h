@@ -72,8 +72,8 @@ struct tandem_submitted {
 	bool canceled; /* tandem_request_cancel was called */
 	struct err err;
 
-	/* Whether a callback stopped the request. The members after `stopped`
-	 * are buffers for the data that callbacks receive. */
+	/* Whether a callback stopped the request. The members from `room` to
+	 * `top` are buffers for the data that callbacks receive. */
 	bool stopped;
 	/* number of positions for which `tokens` and `at` have memory */
 	uint32_t room;
@@ -107,7 +107,7 @@ struct tandem_submitted {
 	 * each shared pass, including the rows of its samples. began_ps:
 	 * simulated phone time when the request began. */
 	bool shared;
-	uint32_t pass_rows; /* rows of the request in the last pass */
+	uint32_t pass_rows; /* rows of the request in the latest pass */
 	uint64_t began_ps, energy_pj, passes;
 
 	/* State of the request's track in the trace. traced: which event is

@@ -28,7 +28,7 @@ int bench_plot(const struct bench_table *, const char *caption,
 	const char *folder, struct err *);
 
 /* Start gnuplot for a picture FOLDER/NAME.svg of `width` x `height` pixels.
- * Writes FOLDER/NAME.svg to `path`. Returns 0, and then plot_close() must close
+ * Stores this file name in `path`. Returns 0, and then plot_close() must close
  * *out; or a negative errno. */
 int plot_open(FILE **out, const char *folder, const char *name, unsigned width,
 	unsigned height, char path[PATH_MAX], struct err *);

@@ -55,9 +55,9 @@ struct bench_price_args {
 	double upper, drafted, length;
 	const char *from;
 	struct price_vary vary;
-	/* whether to vary each constant of the profile that is fitted to
-	 * measurements by -30 % and by +30 %, instead of the constant in
-	 * `vary`; needs `from` */
+	/* whether to vary, by -30 % and by +30 %, each constant of the profile
+	 * that is fitted to measurements, instead of the constant in `vary`;
+	 * needs `from` */
 	bool vary_fitted;
 	bool json;
 };

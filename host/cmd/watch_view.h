@@ -38,7 +38,7 @@ struct watch_view {
 	/* settled text in the last row of the terminal that has settled text */
 	struct strbuf row;
 	unsigned col; /* column after the text in `row` */
-	/* columns of the terminal at the last call; 0 if not known yet */
+	/* columns of the terminal at the previous call; 0 if not known yet */
 	unsigned cols;
 	bool open; /* a drawing follows the settled text */
 };
