@@ -61,8 +61,9 @@ static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
 
 	if (n != c->n || at != c->asked) {
 		/* Keep the predictions stored for the common prefix of this
-		 * prompt and the previous prompt: the device does not compute
-		 * tokens of the prefix again if they are cached. */
+		 * prompt and the previous prompt: if tokens of the prefix are
+		 * cached, the device does not compute them again, so it gives
+		 * no new predictions for them. */
 		while (same < n && same < c->n &&
 			prompt[same] == c->anchor[same].token)
 			same++;

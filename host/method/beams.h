@@ -84,8 +84,9 @@ struct beams {
 
 	uint32_t round, finished;
 	uint64_t forks, cut;
-	/* ahead: number of continuations that began early (--beam-ahead). used:
-	 * number of these continuations that were used. */
+	/* ahead: number of continuations of waiting beams that idle rows began
+	 * (--beam-ahead) before the round ended. used: number of these
+	 * continuations that became beams of the next round. */
 	uint64_t ahead, used;
 	/* drawn: number of tokens drawn by all beams. chosen: number of tokens
 	 * of the chosen beam. */
@@ -103,8 +104,8 @@ uint32_t beams_width(const struct method_env *);
 uint32_t beams_rows(const struct method_env *);
 uint32_t beams_sequences(const struct method_env *);
 
-/* The functions of struct many_steps for beam methods, except `begin`: the
- * method itself implements `begin`, which calls beams_begin with the method's
+/* The functions of struct many_steps for beam methods, except `begin`. The
+ * method itself implements `begin`, and calls beams_begin there with its own
  * struct beams_plan. */
 int beams_begin(struct samples *, const struct beams_plan *, struct err *);
 uint32_t beams_to_score(struct samples *, bool waiting, struct sample **out);

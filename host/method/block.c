@@ -12,9 +12,11 @@
  * block has no mask left, one more pass computes the keys and values of the
  * block's tokens, which are cached.
  *
- * With --no-cache each pass computes the whole text with the same attention
- * mask, and nothing is cached. The option is for checking that the cache is
- * exact and, with --canvas, for measuring the cost of passes over a whole
+ * With --no-cache nothing is cached, and each pass has rows for the prompt and
+ * all blocks up to the current one, which attend as described above. The option
+ * is for checking that the cache is exact. With --canvas=N each pass also has
+ * rows for the masks of later blocks, so that at least N positions after the
+ * prompt are computed; this is for measuring the cost of passes over a whole
  * answer.
  *
  * With shifted logits (d->shift: a row predicts the token of the next position)
@@ -85,8 +87,8 @@ static int block_prompt(struct denoising *d, uint32_t row, struct err *e)
 	return d->shift ? denoising_carry_logits(d, row, n, e) : 0;
 }
 
-/* Plan a pass over the current block. A filled block is computed once more, so
- * that its keys and values can be cached. */
+/* Plan a pass over the current block. With a cache, a filled block is computed
+ * once more, so that its keys and values can be cached. */
 static int block_plan(struct denoising *d, struct err *e)
 {
 	const struct block_state *state = d->env->state;

@@ -30,8 +30,8 @@ struct early_stop_options {
 	bool on;
 	uint32_t warm_up;
 	uint32_t window; /* length of the window in tokens */
-	/* share of the warm-up samples whose group confidence stays above the
-	 * threshold */
+	/* share of the warm-up samples whose group confidence is never below
+	 * the threshold */
 	double keep;
 	double consensus;
 };
@@ -50,8 +50,9 @@ void early_stop_init(struct early_stop *, const struct method_env *);
 /* Number of warm-up samples, if there are n samples; n if early stopping is
  * off. */
 uint32_t early_stop_warm_up(const struct early_stop *, uint32_t n);
-/* Compute the threshold from the warm-up samples, which must have ended. Must
- * be called if samples are added after the warm-up. Returns 0 or -ENOMEM. */
+/* Compute the threshold from the warm-up samples. Call this function after all
+ * of them have ended and before more samples are added; if no more are added,
+ * the call is not needed. Returns 0 or -ENOMEM. */
 int early_stop_arm(struct early_stop *, const struct samples *, struct err *);
 
 /*

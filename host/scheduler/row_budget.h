@@ -27,9 +27,10 @@ struct row_budget {
 	double expected, accepted, predicted;
 	/* number of rows of the current pass that are not for drafted tokens */
 	uint32_t base;
-	/* suspension of drafting: `rest` is the number of passes left of the
-	 * current suspension; last_rest is the number of passes of the last
-	 * suspension */
+	/* suspension of drafting. rest: number of passes that are left of the
+	 * current suspension. last_rest: length in passes of the latest
+	 * suspension, which may be the current one; 0 after a pass in which
+	 * drafting was worth its cost */
 	uint32_t rest, last_rest;
 	/* [width * lane_rows] scratch memory for choosing the rows */
 	struct merit *merit;
