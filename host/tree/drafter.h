@@ -52,9 +52,9 @@ struct drafter {
 	int (*expand)(void *arg, struct tree *, const uint32_t *node,
 		uint32_t n, struct err *);
 	/*
-	 * Choose the sequence of the target's session that caches the tokens
-	 * passed to later calls of begin(), except the last token. NULL if the
-	 * drafter reads nothing from the target's session.
+	 * Tell the drafter which sequence of the target's session caches the
+	 * tokens passed to later calls of begin(), except the last token. NULL
+	 * if the drafter reads nothing from the target's session.
 	 */
 	void (*follow)(void *arg, uint32_t sequence);
 	/*
@@ -79,8 +79,9 @@ struct drafter {
 	bool resumes;
 	/*
 	 * Set the sequence after a verification: text[n] ends with the accepted
-	 * tokens. The drafter keeps its data about accepted nodes of the last
-	 * tree and drops the other data. NULL if begin() drops the data.
+	 * tokens. The drafter keeps its data about the accepted nodes of the
+	 * tree that was just verified, and drops its data about the other
+	 * nodes. NULL if begin() drops these data.
 	 */
 	void (*saw)(void *arg, const int32_t *text, size_t n);
 	/*
@@ -105,9 +106,9 @@ struct drafter {
 	 * the drafter needs the target's predictions of the token after token
 	 * `at`. `predicted` receives these predictions in ascending order of
 	 * `at`: the n likeliest tokens with their probabilities, the likeliest
-	 * first; some of them may have been requested by another drafter. The
-	 * caller counts the cost of the predictions. `wants` and `predicted`
-	 * are NULL if not needed.
+	 * first. Predictions that only another drafter wants may be among them.
+	 * The caller counts the cost of the predictions. `wants` and
+	 * `predicted` are NULL if not needed.
 	 */
 	bool (*wants)(void *arg, const int32_t *prompt, size_t n, size_t at);
 	void (*predicted)(

@@ -111,10 +111,11 @@ static double row_slope(const struct cost *c)
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* Set members of a table cell. most: the largest known cost of this and all
- * smaller tree shapes. rows, leaves: the shape from which slopes to this shape
- * are measured, which is this shape if it was observed, otherwise the smaller
- * shape with the cost `most`. Call this function for smaller shapes first. */
+/* Set members of a table cell. most: the largest observed cost of this shape
+ * and of all shapes that are not larger in rows or leaves. rows, leaves: the
+ * shape from which slopes to this shape are measured, which is this shape if it
+ * was observed, otherwise the smaller shape with the cost `most`. Call this
+ * function for smaller shapes first. */
 static void find_smaller(struct cost *c, uint32_t i, uint32_t j)
 {
 	const struct cost_cell *a = i ? &c->verify[i - 1][j] : NULL;
@@ -143,8 +144,9 @@ static void least_of(struct cost_cell *cell, const struct cost_cell *larger)
 	cell->above = larger->above;
 }
 
-/* Set the estimate to the smallest cost of this and all larger observed tree
- * shapes. Call this function for larger shapes first. */
+/* Set the estimate to the smallest value of `most` among this and all larger
+ * tree shapes that were observed; infinity if there are none. Call this
+ * function for larger shapes first. */
 static void find_larger(struct cost *c, uint32_t i, uint32_t j)
 {
 	struct cost_cell *cell = &c->verify[i][j];
@@ -158,10 +160,14 @@ static void find_larger(struct cost *c, uint32_t i, uint32_t j)
 }
 
 /*
- * Compute the final estimate from the estimate that find_larger has set. Call
- * this function for smaller tree shapes first. If neither smaller nor larger
- * shapes are known, add the costs per row and leaf to the estimates of the next
- * smaller shapes.
+ * Compute the final estimate from the estimate that find_larger has set. If
+ * this or a smaller tree shape was observed: the largest observed cost plus the
+ * cost of the additional rows and leaves, but at most find_larger's estimate.
+ * If only larger shapes were observed: find_larger's estimate, scaled to the
+ * smaller number of rows. If neither were: the lower of two sums, the estimate
+ * for one row less plus the cost of a row, and the estimate for one leaf less
+ * plus the cost of a leaf. The result is at least the estimates for one row
+ * less and for one leaf less. Call this function for smaller shapes first.
  */
 static void find_estimate(struct cost *c, uint32_t i, uint32_t j)
 {
