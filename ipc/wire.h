@@ -155,10 +155,10 @@ _Static_assert(sizeof(struct wire_control) == 256, "wire");
 
 /*
  * The brackets that the CPU has open, for the reports of coherence level
- * "check" only. A bracket is an access of the CPU to a buffer, between
- * buffer_begin and buffer_end (ipc/brackets.h). One table has the names of the
- * functions that access buffers; names are never removed. The other table has
- * the open brackets.
+ * "check" only. A bracket is the time of one access of the CPU to a buffer: it
+ * begins with buffer_begin and ends with buffer_end (ipc/brackets.h). One table
+ * has the names of the functions that access buffers; names are never removed.
+ * The other table has the open brackets.
  */
 #define WIRE_NAMES      64
 #define WIRE_NAME_BYTES 40 /* with the NUL */
@@ -169,8 +169,8 @@ struct wire_hold {
 	_Atomic uint32_t generation;
 	_Atomic uint32_t access; /* enum buffer_access */
 	_Atomic uint32_t off, len;
-	/* number of the CPU's access, and number of the name of the function
-	 * that makes the access; as in struct wire_ref */
+	/* number of the bracket, and number of the name of the function that
+	 * opened it; as cpu_seq and `by` in struct wire_ref */
 	_Atomic uint32_t cpu_seq, by;
 };
 
@@ -209,14 +209,14 @@ enum wire_trace_kind {
 	WIRE_TRACE_OPERATOR,
 	/* a worker thread's share of an operator: layer + 1 */
 	WIRE_TRACE_SHARE,
-	/* device address, bytes, number of the CPU's access (wire_ref.cpu_seq)
-	 */
+	/* device address, bytes, number of the CPU's bracket
+	 * (wire_ref.cpu_seq) */
 	WIRE_TRACE_INVALIDATE,
 	WIRE_TRACE_CLEAN, /* device address, bytes */
 	WIRE_TRACE_EVICT, /* number of evicted cache lines */
 	WIRE_TRACE_LOAD,  /* id of the graph, seq of the request */
 	/* begin and end of the affected range of the buffer, and in arg[2] the
-	 * number of the CPU's access (lower 32 bits) and the number of the
+	 * number of the CPU's bracket (lower 32 bits) and the number of the
 	 * buffer's name (upper 32 bits) */
 	WIRE_TRACE_VIOLATION,
 	/* all DMA copies of an operator; the same arguments as
@@ -296,7 +296,7 @@ struct wire_ref {
 	/* number of the name of the host's function that wrote the range, from
 	 * 1; 0 if unknown */
 	uint16_t by;
-	/* number of the bracket (access of the CPU) that wrote the range, for
+	/* number of the bracket in which the CPU wrote the range, for
 	 * reports */
 	uint32_t cpu_seq;
 };
@@ -659,7 +659,7 @@ _Static_assert(sizeof(struct wire_done) == 264 + WIRE_PRICE_BYTES, "wire");
 enum wire_map_arg {    /* wire_done.arg of a WIRE_MAP */
 	WIRE_MAP_ADDR, /* device address, on success */
 	/* size of the requested mapping in bytes: the buffer's size rounded up
-	 * to pages, and the guard page */
+	 * to pages, plus one guard page */
 	WIRE_MAP_ASKED,
 	WIRE_MAP_FREE,    /* total number of free bytes */
 	WIRE_MAP_LARGEST, /* bytes of the largest free range */

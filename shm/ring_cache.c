@@ -20,10 +20,10 @@ static void *write_cached(struct ring_cache *c, void *at, size_t n)
 
 /*
  * Each call passes a new bracket number (the number of an access of the host's
- * CPU), as if the host had written the bytes since the last call. A device
- * cannot know in advance whether a poll finds a new index. With an unchanged
- * number, the checker would report an invalidation as needless if the poll
- * after it finds no new index.
+ * CPU), as if the host had written the bytes since the previous call. A device
+ * cannot know in advance whether a poll finds a new index. If the number did
+ * not change, the checker would report an invalidation as needless whenever the
+ * poll after it finds no new index.
  */
 static void invalidate(
 	struct ring_cache *c, const void *at, size_t n, enum ring_writer by)

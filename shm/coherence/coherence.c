@@ -49,9 +49,9 @@ static unsigned number_name(struct own_brackets *own, const char *name)
 	return own->names;
 }
 
-/* Begin a bracket: an access of the CPU. If all entries of own->open are in
- * use, the bracket is not recorded, and the checker does not report accesses of
- * the device that conflict with the bracket. */
+/* Begin a bracket (the time of one access of the CPU). If all entries of
+ * own->open are in use, the bracket is not recorded, and the checker does not
+ * report accesses of the device that conflict with the bracket. */
 uint32_t coherence_host_begin(struct coherence_cache *c,
 	struct coherence_buffer *b, uint64_t offset, size_t bytes,
 	enum coherence_access access, const char *function)
@@ -72,9 +72,9 @@ uint32_t coherence_host_begin(struct coherence_cache *c,
 	return own->last;
 }
 
-/* Record, at level check, that the CPU wrote range r in bracket `number`.
- * `ignored`: a request declared the write, but the device has not invalidated
- * the range. */
+/* Record, at level check, that the CPU wrote range r in bracket `number`. If
+ * `ignored` is set, a request declared the write, but the device has not
+ * invalidated the range. */
 static void cpu_writes(struct coherence_cache *c, struct coherence_buffer *b,
 	struct range r, uint32_t number, unsigned by, bool ignored)
 {
@@ -314,10 +314,11 @@ static uint64_t lines_in(struct range r)
 	return line_of(r.to - 1) - line_of(r.from) + 1;
 }
 
-/* For a host in this process: returns the number of the last bracket (access of
- * the CPU) that wrote the line, if the CPU wrote the line after the last
- * invalidation. Otherwise returns the number that was passed to that
- * invalidation, or 0 if no number is known. */
+/* For a host in this process: if the CPU wrote the line while it was cached,
+ * returns the number of the latest bracket (CPU access) that did so. Otherwise,
+ * if the CPU has not written the line since its latest invalidation, returns
+ * the bracket number that was passed to that invalidation. Otherwise returns
+ * 0. */
 static uint32_t own_bracket(const struct coherence_buffer *b, uint32_t line)
 {
 	const struct line_note *n = &b->note[line];

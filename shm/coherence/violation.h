@@ -138,8 +138,8 @@ struct violations {
 void violations_init(struct violations *, const struct coherence_config *,
 	const struct coherence_hooks *);
 
-/* Print the last report and how many reports were only counted, and free the
- * members. */
+/* Print the report that is still unfinished, then how many reports were only
+ * counted, and free the members. */
 void violations_release(struct violations *);
 
 void violations_begin_request(struct violations *, uint32_t seq);
