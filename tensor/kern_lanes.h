@@ -344,9 +344,9 @@ static ALWAYS_INLINE ivec gather(const uint16_t *table, ivec i)
 #endif
 }
 
-/* 2^x for x <= 0, from the table. NaN uses the entry of -infinity, which is 0
- * like the entries of NaN, so that gather does not read beyond the end of the
- * table. */
+/* 2^x for x <= 0, from the table. For NaN the entry of -infinity is read, which
+ * is 0 like the entries for NaN: gather reads two bytes beyond an entry, and
+ * the table ends with the last entry for NaN. */
 static ALWAYS_INLINE vec exp2_half(const uint16_t *table, vec x)
 {
 	const ivec mag = __builtin_convertvector(narrow(x), ivec) & 0x7fff;

@@ -20,7 +20,7 @@ struct chunk {
 	const struct ready *ready;
 };
 
-/* The next rows to multiply. codes, start and scale point to the codes,
+/* The rows to multiply next. codes, start and scale point to the codes,
  * corrections and scale of the first row for the inputs of the chunk; y points
  * to the outputs of this row in the strip. */
 struct block {

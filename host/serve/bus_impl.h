@@ -52,9 +52,10 @@ struct bus_text {
 	char path[48]; /* path of the D-Bus object */
 	char *owner;   /* unique name of the client's D-Bus connection */
 	struct answer *answer;
-	int pipe;             /* the pipe's writing end; -1 when it is closed */
-	struct strbuf unsent; /* output not written to the pipe completely */
-	size_t sent;          /* bytes of `unsent` that were written */
+	int pipe; /* the pipe's writing end; -1 when it is closed */
+	struct strbuf
+		unsent;   /* output; not all of it was written to the pipe */
+	size_t sent;      /* bytes of `unsent` that were written */
 	uint64_t full_ns; /* when the pipe became full; 0 if it is not full */
 	bool ended;       /* the client was notified of the end of the text */
 	uint64_t prompt_tokens, seed;

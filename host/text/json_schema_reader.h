@@ -53,8 +53,8 @@ int schema_add_literal(struct schema_reader *, const char *text, uint32_t node);
 int schema_add_name(
 	struct schema_reader *, json_t *value, size_t skip, uint32_t node);
 
-/* Compute the members of the nodes that depend on other nodes (leaf, n_leaves
- * and height), after all nodes have been read. */
+/* After all nodes have been read, compute for each node the members that depend
+ * on the nodes below it: leaf, n_leaves and height. */
 int schema_finish(struct schema_reader *);
 
 /* ---- the path, and reading a schema: json_schema.c ----------------------- */

@@ -112,9 +112,9 @@ const struct hvx price_from_tile = {
 
 static const struct {
 	unsigned values; /* values that one loop body processes */
-	/* number of packets of each row that depend on each other and are not
-	 * part of the loop body; if it is not 0, one vector unit processes a
-	 * whole row */
+	/* number of packets (VLIW, hvx.h) of each row that depend on each other
+	 * and are not part of the loop body; if it is not 0, one vector unit
+	 * processes a whole row */
 	unsigned across;
 	/* how many arrays of n values the operator reads or writes for each row
 	 */
