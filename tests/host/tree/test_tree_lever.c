@@ -1,8 +1,9 @@
 /*
  * Lever's builder with a cost that is computed from parts. No tree of the
- * expanded nodes may be better, which the test checks by trying all trees if
- * there are few. The builder must also expand enough nodes, which the test
- * checks with a draft whose candidates are the same after every node.
+ * expanded nodes may be better than the builder's tree: the test tries all
+ * trees if there are few. The builder must also expand enough nodes: the test
+ * uses a draft whose candidates have the same probabilities after every node,
+ * and compares with trees of all nodes.
  */
 #include "base/err.h"
 #include "host/tree/build.h"
@@ -148,8 +149,8 @@ static bool was_expanded(const struct hash_drafter *h, uint64_t path)
 	return false;
 }
 
-/* List all nodes down to a depth or, if `known` is set, only the children of
- * nodes that the builder expanded. */
+/* List all nodes down to a depth or, if `known` is set, only those children
+ * that belong to nodes that the builder expanded. */
 static void list_all(struct all *a, const struct hash_drafter *h, bool known,
 	uint64_t path, int32_t parent, double reach,
 	const struct gain_rule *rule, uint32_t depth)
@@ -250,8 +251,8 @@ static void build(struct hash_drafter *h, uint32_t batch, struct tree *t,
 	hash_check_tree(h, t, l->rows, l->depth);
 }
 
-/* No tree of the expanded nodes is better, and G and L (gain and latency) are
- * those of the tree. */
+/* No tree of the expanded nodes has a better rate than the builder's tree, and
+ * the gain and latency that the builder reports are those of its tree. */
 static void test_best_of_the_expanded(void **state)
 {
 	uint32_t looked = 0;
@@ -285,9 +286,11 @@ static void test_best_of_the_expanded(void **state)
 	assert_true(looked > ROUNDS / 2);
 }
 
-/* With the same q after all nodes, the builder can predict every further node.
- * If the cost of rows is convex, no tree at all may be better. If the cost
- * rises in steps, only few trees may be better. */
+/* The candidates have the same probabilities after all nodes, so the builder
+ * can predict every further node. If the cost of rows is convex, no tree of all
+ * nodes may have a rate that is much better than that of the builder's tree; if
+ * the cost rises in steps, a tree may be a little better. The builder's rate
+ * must be at least `share` of the best rate. */
 static void check_best_of_all(bool steps, double share)
 {
 	double worst = 1;
@@ -356,7 +359,8 @@ static void test_crosses_a_step(void **state)
 	assert_true(p.gain / p.latency > 1.6 / 100);
 	assert_true(pow(0.95, t->n) * p.latency <= 21 * p.gain * 1.001);
 	assert_true(pow(0.95, t->n - 1) * p.latency >= 21 * p.gain * 0.999);
-	/* With this mass no chain gains as much as it costs. */
+	/* With a probability of only 0.7 for each drafted token, no chain gains
+	 * as much as it costs. */
 	h.mass = 0.7;
 	gain_rule_init(&p);
 	p.best_prefix = true;
@@ -400,8 +404,9 @@ static void test_whether_drafting_pays(void **state)
 
 static const uint32_t two[] = { 1, 256 };
 
-/* While flash reads ahead, drafting costs no time, so it continues for as long
- * as flash reads. If drafting takes as long as a pass, nothing is drafted. */
+/* While flash reads ahead, drafting costs no time, so drafting continues for as
+ * long as flash reads. If drafting one token takes ten times as long as the
+ * reads of a pass, nothing is drafted. */
 static void test_drafts_while_flash_reads(void **state)
 {
 	const struct build_limits l = { 256, 64 };
@@ -537,8 +542,8 @@ static void test_nothing_known(void **state)
 	}
 }
 
-/* The stop rule of the Lever paper ends growth at a step in cost, so its tree
- * is never better. */
+/* The stop rule of the Lever paper ends growth at a step in cost, so the tree
+ * that it gives is never better than the tree without the rule. */
 static void test_stop_rule(void **state)
 {
 	const uint32_t row[] = { 1, 8, 9, 16, 17, 24, 25, 32 };
