@@ -138,8 +138,9 @@ static void f16_agrees_with_plain(void **state)
 
 /* ---- bytes that must be equal ------------------------------------------- */
 
-/* With WIRE_NPU only, weights in float32 give the same bytes as the same
- * weights in fp16, because the matrix engine rounds weights to fp16. */
+/* Only with WIRE_NPU do weights in float32 give the same bytes as the same
+ * weights in fp16, because only then does the matrix engine round weights to
+ * fp16. */
 static void npu_rounds_weights(void **state)
 {
 	for (unsigned p = 0; p < WIRE_PRECISION_COUNT; p++) {
@@ -467,7 +468,8 @@ static void idle_computes_nothing(void **state)
 	assert_int_equal(c.cleaned_lines, computed.cleaned_lines);
 	assert_int_equal(c.invalidated_lines, computed.invalidated_lines);
 	assert_true(c.dma_bytes < computed.dma_bytes);
-	/* A second idle run does not change what was computed before it. */
+	/* After another idle run, computing the rows again gives the same
+	 * bytes. */
 	must(&r, rig_run(&r, &b, in, out));
 	rig_chain(&b, 0, 4);
 	must(&r, rig_run(&r, &b, in, out));

@@ -630,8 +630,8 @@ static double gauss(uint64_t seed, uint64_t i)
 	return sqrt(-2 * log(1 - u)) * cos(2 * M_PI * v);
 }
 
-/* The relative error: the root of the sum of squared errors over the sum of
- * squares. */
+/* The relative error: the square root of the quotient of the sum of squared
+ * errors and the sum of squared values. */
 static double relative_error(enum dtype type, const float *x, size_t n)
 {
 	const struct dtype_info *info = dtype_info(type);

@@ -32,8 +32,8 @@ static uint32_t draw(uint64_t stream, uint64_t i, uint32_t below)
 	return (uint32_t)(rng_uniform(seed, stream, i) * below);
 }
 
-/* The rows are divided into three groups. Write the slots that all rows of a
- * group see to own[]. Returns the number of these slots. */
+/* The rows are divided into three groups. Write to own[] the slots that all
+ * rows of a group see. Returns the number of these slots. */
 static uint32_t group_slots(
 	const struct crowd *c, unsigned group, uint32_t *own)
 {
@@ -46,11 +46,11 @@ static uint32_t group_slots(
 }
 
 /*
- * Write the slots that row r sees after the shared slots to its part of c->own.
- * Returns the number of these slots. CHAIN: the slots of the row before and one
- * more; TREE: the slots of a random parent row and one more; ALIKE: the same
- * slots for all rows; ANY: random slots; GROUPS: the slots of the row's group
- * and random slots.
+ * Write to the row's part of c->own the slots that row r sees after the shared
+ * slots. Returns the number of these slots. CHAIN: the slots of the previous
+ * row and one more; TREE: the slots of a random parent row and one more; ALIKE:
+ * the same slots for all rows; ANY: random slots; GROUPS: the slots of the
+ * row's group and random slots.
  */
 static uint32_t own_slots(
 	const struct crowd *c, enum shape shape, uint64_t salt, unsigned r)
@@ -127,8 +127,8 @@ static uint32_t seen(const struct crowd *c, unsigned r, uint32_t i)
 	return i < c->shared ? c->s.slot[i] : c->tail[r].slot[i - c->shared];
 }
 
-/* Write the first `n` slots that row r sees to span[] as spans, some of which
- * are empty. Returns the number of spans. */
+/* Write to span[], as spans, the first `n` slots that row r sees; some of the
+ * spans are empty. Returns the number of spans. */
 static uint32_t spans_of(
 	const struct crowd *c, unsigned r, uint32_t n, struct kern_span *span)
 {
@@ -242,8 +242,9 @@ static void call_row(const struct kern *kern, const struct crowd *c, unsigned r,
 	free(slot);
 }
 
-/* Check that each row gets the same bytes as if it were computed alone, with
- * all kernels, and that a call for several rows does not read more slots. */
+/* Check with all kernels that each row gets the same bytes as if it were
+ * computed alone, and that a call for several rows reads no more slots than the
+ * calls for single rows together. */
 static void check_crowd(
 	const struct crowd *c, const uint16_t *table, const char *what)
 {
@@ -434,7 +435,8 @@ static void test_rows_read(void **state)
 	free(out);
 }
 
-/* Slots in a block that only later rows see do not affect an earlier row. */
+/* A slot that only the last rows of a call see does not affect the outputs of
+ * the other rows. */
 static void test_rows_ignore_unseen_slots(void **state)
 {
 	static const float odd[] = { NAN, INFINITY, 3e38f };

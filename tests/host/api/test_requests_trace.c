@@ -63,9 +63,9 @@ static void test_logprobs(void **state)
 /* ---- results of requests ------------------------------------------------- */
 
 /* On a handle with one lane (it runs one request at a time), a submitted
- * request needs the phone time (simulated time) that tandem_generate needs. On
- * a handle with several lanes, each request is charged its share of the passes'
- * time. */
+ * request needs the same phone time (simulated time) as a call of
+ * tandem_generate. On a handle with several lanes, each request is charged its
+ * share of the passes' time. */
 static void test_results(void **state)
 {
 	static const char *const one[] = { "ctx=256",

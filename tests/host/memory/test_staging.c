@@ -147,7 +147,7 @@ static void a_matrix_taken_again_is_read_again(void **state)
 	assert_int_equal(stats_of(f).output_used, 6 * f->bytes);
 }
 
-/* If passes skip the output matrix, flash reads at most the parts in vain that
+/* If a pass skips the output matrix, flash reads in vain only those parts that
  * were read ahead into the slots. */
 static void a_matrix_can_be_skipped(void **state)
 {

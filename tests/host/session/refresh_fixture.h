@@ -95,9 +95,9 @@ static inline void open_it(struct fixture *f)
 	pair_need();
 	if (!f->model)
 		f->model = model_file_open(&f->file);
-	/* No architecture with non-causal attention has all of these parts, so
-	 * the test clears this flag itself. The layers compute the same results
-	 * with any attention mask. */
+	/* No architecture with non-causal attention has all optional parts of
+	 * the variants, so the test clears the flag `causal` itself. The layers
+	 * compute the same results with any attention mask. */
 	f->model->causal = false;
 	open_session(f);
 }

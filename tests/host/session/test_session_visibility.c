@@ -1,9 +1,10 @@
 /*
  * Visibility of rows ($TANDEM_NPU; skipped if unset): which rows each row
- * attends to. Passes of trees, windows (consecutive positions) and blocks of
- * several sequences, which are forked, truncated, rewritten and accepted in
- * random order, are compared with a reference transformer (reference_model.h).
- * The test models every computed row as a point that sees a list of points.
+ * attends to. Passes have trees, windows (consecutive positions) or blocks of
+ * several sequences. Between passes, sequences are forked, truncated and
+ * rewritten, and rows are accepted, in random order. The results are compared
+ * with a reference transformer (reference_model.h). The test models every
+ * computed row as a point that sees a list of points.
  */
 #include "base/err.h"
 #include "base/rng.h"

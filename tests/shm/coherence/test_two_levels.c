@@ -429,9 +429,9 @@ static void unordered_transfers_of_a_range_are_named(void **state)
 	}
 }
 
-/* The report of a stale read names the last writer: DMA, for a line that was
- * loaded while the DMA was in progress; the CPU, for a line that the CPU wrote
- * after DMA. */
+/* The report of a stale read names the last writer of the memory. This is DMA
+ * for a line that was loaded while the DMA was in progress, and the CPU for a
+ * line that the CPU wrote after DMA. */
 static void the_last_writer_of_memory_is_named(void **state)
 {
 	uint8_t local[64] = { 7 };
