@@ -85,8 +85,9 @@ bool fault_drops(struct fault *f, enum coherence_call call, const char *buffer)
 		if (ev->verb != drop[call] || only_starts(f))
 			continue;
 		if (*ev->buffer && strcmp(ev->buffer, buffer)) {
-			/* remember the buffer's name, for the message that no
-			 * call occurred for the buffer of an event */
+			/* remember the name of the buffer: if no call occurs
+			 * for the buffer of an event, the message lists the
+			 * buffers that had calls */
 			while (b < f->n_buffers &&
 				(f->buffer[b].call != call ||
 					strcmp(f->buffer[b].name, buffer)))

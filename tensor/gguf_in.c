@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* KEY_MAX is a limit of the GGUF format. ggml limits a tensor name to 63 bytes,
- * but some converters write longer names. */
+/* KEY_MAX is a limit of the GGUF format. NAME_MAX_LEN is Tandem's own limit:
+ * ggml limits a tensor name to 63 bytes, but some converters write longer
+ * names. */
 #define KEY_MAX      65535
 #define NAME_MAX_LEN 255
 

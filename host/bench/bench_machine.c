@@ -29,7 +29,8 @@ struct bench_machine {
 };
 
 /* Fill the first part with pseudo-random bytes 0x28 to 0x2f and 0xa8 to 0xaf,
- * and all other parts with copies of the first part. */
+ * so that two adjacent bytes are a small fp16 number, and fill all other parts
+ * with copies of the first part. */
 static void fill_block(uint8_t *w, unsigned parts)
 {
 	for (size_t at = 0; at < READ_PART; at += 16) {

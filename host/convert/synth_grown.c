@@ -342,8 +342,8 @@ int grown_open(struct grown *g, const char *path, const struct shape *shape,
 			.n_expert = shape->n_expert,
 			.n_used = shape->n_used };
 	g->norm = sqrtf((float)m->n_embd / (float)g->shape.n_embd);
-	/* The grown model must have no norms of queries and keys, because such
-	 * norms would change the output. */
+	/* For a shape with experts, use an architecture without norms of
+	 * queries and keys, because such norms would change the output. */
 	if (shape->n_expert) {
 		g->shape.arch = "llama";
 		g->shape.qk_norm = false;

@@ -110,8 +110,8 @@ struct draft_part {
  * pass is added to part[0].d->price. */
 void draft_pass(const struct draft_part *, unsigned n);
 
-/* Write the logits [n][n_vocab] of n rows of the last pass. row[n] are indices
- * of rows in that pass. */
+/* Write the logits [n][n_vocab] of n rows of the latest pass. row[n] are
+ * indices of rows in that pass. */
 void draft_logits(
 	struct draft_model *, const uint32_t *row, uint32_t n, float *logits);
 

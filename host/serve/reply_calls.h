@@ -12,8 +12,8 @@
 struct choice;
 struct reply;
 
-/* Whether the choice has tool calls, or parts of tool calls, that the reader
- * has not taken yet. */
+/* Whether the choice has tool calls, or parts of tool calls, that were not yet
+ * taken for the reply. */
 bool reply_calls_new(const struct choice *);
 
 /* Whether the choice has calls and all of them are complete. */

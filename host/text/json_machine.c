@@ -286,9 +286,10 @@ uint32_t json_alone(struct json_machine *m, uint32_t cell)
 	const struct json_node *n;
 
 	/* A token has fewer than `far` bytes. If a string's minimum or maximum
-	 * length is more than `far` characters away, no token can reach this
-	 * length, and the exact count does not matter. Then set the count to
-	 * the value at the distance `far`. */
+	 * length is more than `far` characters away from the present count, no
+	 * token can reach this length, so all such counts allow the same
+	 * tokens. Replace them by one count, at the distance `far`, so that
+	 * they share a cell. */
 	if (f.node != JSON_NONE &&
 		(n = machine_node_of(m, &f))->kind == FORM_STRING) {
 		if (f.count < n->min && n->min - f.count > far)

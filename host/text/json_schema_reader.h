@@ -79,8 +79,8 @@ int schema_read_array(struct schema_reader *, json_t *schema, uint32_t *out);
 int schema_read_object(struct schema_reader *, json_t *schema, uint32_t *out);
 
 /* The n named properties of an object, with their nodes. A property that is
- * required but not listed in `properties` has the node for further properties.
- */
+ * required but not listed in `properties` has the node of
+ * additionalProperties. */
 struct schema_named {
 	const char *key[JSON_PROPERTIES];
 	uint32_t node[JSON_PROPERTIES];
