@@ -39,7 +39,8 @@ static bool same_region(const struct window_view *w, const struct first_fit *m)
 /*
  * Compare the host's record with the model. The host counts the space of
  * unmapped buffers as free. The host's largest hole and number of free slots
- * must therefore equal those of the model after all deferred unmaps.
+ * must therefore equal those that the model has after all deferred unmaps have
+ * taken effect.
  */
 static int check_host(
 	struct va_place *p, struct window_view *w, struct first_fit *settled)
@@ -161,8 +162,8 @@ static int await_shares(struct va_place *p)
 		done.status);
 }
 
-/* Check the number of descriptors: one per buffer, and one more for each buffer
- * in the extended region. */
+/* Check the number of the device's descriptors: those at the start, one for
+ * each buffer, and one more for each buffer in the extended region. */
 static int check_fds(struct va_place *p, const struct process_maps *maps)
 {
 	unsigned fds = process_maps_fds(maps);
@@ -176,8 +177,8 @@ static int check_fds(struct va_place *p, const struct process_maps *maps)
 		fds, want, p->n_buffers, p->region.n);
 }
 
-/* Check the number of mappings: no buffer in the extended region is mapped, and
- * there are no other mappings. */
+/* Check the number of mappings: one for each buffer in the window whose unmap
+ * is not deferred, and none for the extended region or for anything else. */
 static int check_number(struct va_place *p, const struct process_maps *maps)
 {
 	unsigned mapped = process_maps_count(maps, "tandem:" VA_PREFIX);

@@ -209,8 +209,8 @@ static struct filled *fill(void)
 	assert_ok(table_plan(&all->plan[0], &x, &plain, &request, &e), &e);
 	assert_int_equal(x.n_runs, 4);
 	/* A level is one of the values that the table gives to an option. If a
-	 * level equals the usual value of the option, the existing run is
-	 * used. */
+	 * level equals the usual value of the option, the run that the first
+	 * table has planned is used. */
 	assert_ok(table_plan(&all->plan[1], &x, &by_level, &request, &e), &e);
 	assert_int_equal(x.n_runs, 5);
 	assert_ptr_equal(

@@ -440,7 +440,8 @@ static void test_drafts_while_flash_reads(void **state)
 /* If expanding several nodes at once takes as long as expanding one, they are
  * expanded together, up to the drafter's limit. If the time is proportional to
  * the nodes, they are expanded one by one, because later choices then use more
- * information. Neither way loses time. */
+ * information. If they are expanded together, the latency must count the time
+ * of each call only once. */
 static void test_expands_several_at_once(void **state)
 {
 	const struct build_limits l = { 256, 12 };
