@@ -12,9 +12,10 @@
 #include <string.h>
 
 /* An anchor is a prompt position with the target's predictions of the next
- * token. The probability of a guess (a candidate token) is averaged over the
- * last anchors of the prompt, at most ANCHORS, that match the last tokens of
- * the path (the sequence and drafted tokens). */
+ * token. The path is the sequence and the drafted tokens after it. The
+ * probability of a guess (a candidate token) is averaged over the anchors that
+ * match the last tokens of the path; if more than ANCHORS match, over the
+ * ANCHORS that are nearest to the prompt's end. */
 #define ANCHORS 64
 /* number of lists of anchors; a token's list is its id modulo CHAINS */
 #define CHAINS   4096
@@ -35,7 +36,7 @@ struct calibrated {
 	struct anchor *anchor; /* [n] */
 	uint32_t latest[CHAINS];
 	size_t n, room;
-	/* 1 + the index `at` of the last call of wants() */
+	/* 1 + the index `at` of the previous call of wants() */
 	size_t asked;
 	/* whether memory ran out; the prompt then has no anchors */
 	bool is_short;

@@ -6,7 +6,7 @@
  *   gain    A drafted token saves its lane one pass if it is accepted. The
  *           probability of acceptance is the draft's probability of the
  *           token's path in the tree, times `reliable`, the ratio of accepted
- *           to predicted tokens in the last passes.
+ *           to predicted tokens in recent passes (moving averages).
  *   cost    A pass of r rows takes the time C(r). If layers are streamed,
  *           the pass takes at least the time that flash needs to read them
  *           (host/tree/pass_cost.h).

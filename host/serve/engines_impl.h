@@ -25,9 +25,9 @@ void engines_close_handle(struct engines *, struct tandem *);
 
 /* Free the entry of an engine if the entry is no longer used. The counters of
  * the entry are added to another entry of the same model and method. So the
- * metrics, which are sums over all entries, never decrease. The last entry of a
- * model and method, and entries with the server's own settings, are not
- * freed. */
+ * metrics, which are sums over all entries, never decrease. The only remaining
+ * entry of a model and method, and entries with the server's own settings, are
+ * not freed. */
 void entry_forget_unused(struct engines *, struct engine_entry *);
 
 /* Refuse all requests that wait for the entry's engine. */

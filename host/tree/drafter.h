@@ -113,11 +113,11 @@ struct drafter {
 	bool (*wants)(void *arg, const int32_t *prompt, size_t n, size_t at);
 	void (*predicted)(
 		void *arg, size_t at, const struct candidate *, uint32_t n);
-	/* Add the cost of the drafter's work since the last call, as time on a
-	 * phone's CPU, to *sum. NULL if the drafter has no cost. */
+	/* Add the cost of the drafter's work since the previous call, as time
+	 * on a phone's CPU, to *sum. NULL if the drafter has no cost. */
 	void (*price)(void *arg, struct price *sum);
-	/* Add the work of the drafter's searches since the last call to *sum.
-	 * NULL if the drafter makes no searches. */
+	/* Add the work of the drafter's searches since the previous call to
+	 * *sum. NULL if the drafter makes no searches. */
 	void (*searched)(void *arg, struct search_work *sum);
 	void (*close)(void *arg); /* NULL if there is nothing to close */
 };

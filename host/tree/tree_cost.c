@@ -33,8 +33,8 @@ struct slopes {
 	uint32_t n;
 	/* Slopes, costs per additional row or leaf, are measured along lines. A
 	 * line consists of tree shapes with the same number of leaves, or with
-	 * the same number of rows. `at` and `mean` are the last point on the
-	 * current line. */
+	 * the same number of rows. `at` and `mean` are the previous point on
+	 * the current line. */
 	uint32_t at; /* number of rows or leaves; 0 before the first point */
 	double mean;
 	float slope[COST_ROWS * COST_LEAVES];

@@ -65,7 +65,7 @@ struct fixture {
 	const struct text *oracle_text;
 	/* Sum over all generated texts. */
 	struct method_stats sum;
-	uint32_t most; /* maximum rows of a pass of the last text */
+	uint32_t most; /* maximum rows of a pass of the latest text */
 };
 
 static inline int setup(void **state)

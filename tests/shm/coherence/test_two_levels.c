@@ -179,7 +179,7 @@ static void needless_calls_are_named(void **state)
 		"");
 
 	/* A ranged invalidate is needless if the CPU has not written the line
-	 * since the last invalidate. */
+	 * since the previous invalidate. */
 	open_bench(&b, COHERENCE_CHECK, COHERENCE_ONE_LEVEL, 0);
 	cpu_write(&b, 0, 4, 9);
 	coherence_invalidate(b.c, b.b, 0, 4, 0, 0);
