@@ -2,9 +2,10 @@
  * tandem bench price: computes the cost of a pass on a phone, in total and for
  * each part of the pass, without running a model (host/session/pass_price.h).
  * The model is streamed: each pass reads its layers from flash. The passes
- * verify draft trees of given sizes, or are the mean passes that a run of bench
- * lever has recorded. Also reports how the times of the passes, and lever's
- * speed-ups over other methods, depend on a constant of the phone's profile.
+ * verify draft trees of given sizes, or are the mean pass of each method, as
+ * recorded by a run of bench lever. Also reports how the times of the passes,
+ * and lever's speed-ups over other methods, depend on a constant of the phone's
+ * profile.
  */
 #ifndef HOST_BENCH_BENCH_PRICE_H
 #define HOST_BENCH_BENCH_PRICE_H

@@ -481,8 +481,8 @@ static void test_expands_several_at_once(void **state)
 }
 
 /* The nodes of a batch, except the first, may be dropped from the list of nodes
- * that can be added next, but they still occupy entries of the tree. A batch
- * must therefore leave the tree room for l.rows nodes. */
+ * that can be added next, but they still occupy entries of the tree. These
+ * nodes must therefore fit into the entries that the tree has beyond l.rows. */
 static void test_room_for_batches(void **state)
 {
 	seed = harness_seed();
