@@ -37,8 +37,8 @@
  * - The caller fills all bytes that view_write returns before the next call of
  *   cache_operator, because the evictor may write these bytes back in that
  *   call.
- * - A view's pointer plus or minus an offset points into the same mapping,
- *   but only lines that were viewed are loaded.
+ * - Code may move a view's pointer to other bytes of the same mapping, but
+ *   only the lines of viewed ranges have been loaded.
  *
  * A fault plan can omit a maintenance call, to show the effect of a missing
  * call (fault.h).

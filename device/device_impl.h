@@ -42,8 +42,8 @@ struct device {
 	struct cache *cache;
 	struct workers *workers;
 	struct exec exec;
-	/* the phone's profile; exec.soc points here after the host has sent
-	 * one */
+	/* the phone's profile that the host has sent; exec.soc points here, or
+	 * is NULL if the host has sent no profile */
 	struct soc soc;
 	struct loader *loader;
 	unsigned loading;

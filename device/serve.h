@@ -29,7 +29,7 @@ struct serve_opts {
 	bool once;          /* true: serve only one host, in this process */
 	/* Faults to inject. When listening without `once`, the struct must be
 	 * in shared memory, because all forked processes update its counts, and
-	 * `life` must be 0. */
+	 * its member `life` must be 0: no host has connected yet. */
 	struct fault *fault;
 	/* file to which violations are reported; NULL: none */
 	struct coherence_report *file;
@@ -48,12 +48,14 @@ struct serve_result {
 };
 
 /*
- * When listening, the function returns in each forked process, as fork does;
- * the caller then ends that process according to the result. Returns 0 after a
- * goodbye or a signal; -EPIPE if the host has ended without a goodbye; or
- * another negative errno with *e. Violations have been printed on standard
- * error. If the host ends during a long request, the watcher ends the process
- * with status 3; if a signal arrives, with status 128 plus the signal's number.
+ * When listening without `once`, the function returns several times, as fork
+ * does: in each forked process after its host, and in the listening process
+ * after a signal. After each return the caller ends its process according to
+ * the result. Returns 0 after a goodbye or a signal; -EPIPE if the host has
+ * ended without a goodbye; or another negative errno with *e. Violations have
+ * been printed on standard error. If the host ends during a long request, the
+ * watcher ends the process with status 3; if a signal arrives, with status 128
+ * plus the signal's number.
  */
 int serve(const struct serve_opts *, struct serve_result *, struct err *);
 

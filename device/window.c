@@ -59,9 +59,9 @@ void window_release(struct window *w)
 
 /* ---- the view for other processes ---------------------------------------- */
 
-/* W1 -> W2 (the labels in ipc/window_view.h of a release and its acquire): a
- * reader that loads a word that PUT stored also sees the value of `turn` that
- * was stored before that word. */
+/* Store a word with release order (W1 in ipc/window_view.h). A reader that
+ * loads this word with acquire order (W2) also sees the value of `turn` that
+ * was stored before the word. */
 #define PUT(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELEASE)
 
 static void put_words(void *to, const void *from, size_t bytes)
@@ -304,8 +304,8 @@ int window_map(struct window *w, const struct wire_share *share, int fd,
 	bool freed = false;
 	int ret = map_now(w, share, fd, out, space, e);
 
-	/* Count this map request for the deferred unmaps, and complete the
-	 * unmaps whose count has reached 0. */
+	/* A deferred unmap is completed after `due` more map requests. Count
+	 * this map request, and complete the unmaps whose `due` becomes 0. */
 	for (unsigned i = w->used; i--;) {
 		struct mapping *m = w->order[i];
 

@@ -92,8 +92,8 @@ bool fault_apply(const struct fault_state *s, uint64_t number, struct block *b,
 	}
 	if (fault_on(f, FAULT_STALL, number))
 		return false;
-	/* Change the result of the read to the result for a file that ends at
-	 * s->end. */
+	/* Change the result of the read to the result that it would have if the
+	 * file ended at s->end. */
 	if (b->off >= s->end)
 		b->res = 0;
 	else if (b->res > 0 && (uint64_t)b->res > s->end - b->off)
