@@ -511,9 +511,10 @@ struct tandem_result {
 	/* Number of prompt tokens whose keys and values were reused from the
 	 * cache. */
 	uint64_t cached_tokens;
-	/* seconds_waiting: wall time in the queue, which is not part of
-	 * `seconds`. seconds_prompt: wall time from the end of the queue until
-	 * the prompt was read, which is part of `seconds`. */
+	/* seconds_waiting: wall time that the request waited in the queue,
+	 * which is not part of `seconds`. seconds_prompt: wall time from the
+	 * end of this wait until the prompt was read, which is part of
+	 * `seconds`. */
 	double seconds_waiting, seconds_prompt;
 };
 

@@ -1,10 +1,11 @@
 /*
  * The measurements of `tandem bench kernels`, and the declarations that its
- * source files share. The benchmark measures the matrices of a layer, one
- * matrix in each weight layout, and attention with and without a table of
- * exponentials. Each figure is reported next to the modeled cost of the same
- * computation on a phone (tensor/soc/price.h). bench_kernels.c sets up and runs
- * the rounds; the other files measure and report.
+ * source files share. The benchmark measures products with all matrices of a
+ * layer, products with a single matrix in each weight layout, and attention
+ * with and without a table of exponentials. Each figure is reported next to the
+ * modeled cost of the same computation on a phone (tensor/soc/price.h).
+ * bench_kernels.c sets up and runs the rounds; the other files measure and
+ * report.
  *
  * The weights of all types and shapes come from one block of memory that is far
  * larger than any cache. Successive calls of a kernel use successive pieces of

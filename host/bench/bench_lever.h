@@ -110,8 +110,9 @@ struct bench_lever {
 	/* path of the image if it is a temporary file, which the benchmark
 	 * removes; otherwise "" */
 	char temporary[PATH_MAX];
-	/* File names for reports; draft and exit are "" if the run has no such
-	 * file. */
+	/* source: path of the chosen model file or image. draft, exit: paths of
+	 * the draft model and of the exit predictor, for reports; "" if the run
+	 * has none. */
 	char source[PATH_MAX], draft[PATH_MAX], exit[PATH_MAX];
 	struct image *image;
 	struct bench_run run;

@@ -18,9 +18,9 @@ enum bench_form { BENCH_TEXT, BENCH_JSON, BENCH_CSV };
 extern const char bench_simulated[];
 
 /*
- * Print lines that name the model shapes for which costs were computed, if
- * these shapes differ from the shapes of the models that ran (pair_runner.h);
- * print nothing if `priced` is "". The lines come before all other text.
+ * `priced` names the model shapes for which costs were computed; it is "" if
+ * these are the shapes of the models that ran (pair_runner.h). Print a line for
+ * each named shape, and nothing for "". The lines come before all other text.
  */
 void report_print_priced(const char *priced);
 
@@ -35,8 +35,9 @@ json_t *report_tables_json(const struct bench_table *, unsigned n);
  * run,,,same_texts,1. */
 void report_print_checks_csv(const struct experiment *);
 
-/* Write the caption of a picture: `priced`, if it is not ""; then model, clock,
- * tasks and items, and whether acceptance is simulated. */
+/* Write the caption of a picture: `priced` (as for report_print_priced), if it
+ * is not ""; then model, clock, tasks and items, and whether acceptance is
+ * simulated. */
 #define BENCH_CAPTION 900
 void report_caption(const struct experiment *, const char *priced,
 	const char *model, const char *clock, bool simulated,

@@ -24,10 +24,10 @@
  *     the shape has no more tokens than the model.
  *   - Experts: if the shape has experts, each expert is the model's
  *     feed-forward network. Routers are random, so the experts of a token vary.
- *     The experts' weights are divided by their sum, so the choice of experts
- *     changes the output only by rounding. The architecture is always llama, as
- *     in Mixtral, because norms of queries and keys and a shared expert would
- *     change the output.
+ *     The factors that the router gives to a token's experts are divided by
+ *     their sum, so the choice of experts changes the output only by rounding.
+ *     The architecture is always llama, as in Mixtral, because norms of queries
+ *     and keys and a shared expert would change the output.
  *
  * All results equal those of the model except for rounding: queries and norms
  * are rounded if their factors are not powers of two. The functions are not
