@@ -18,9 +18,10 @@
  * nodes where the best candidates of all other parts are different tokens.
  *
  * Parts that search text (drafter.searched) are called first. At nodes where
- * their pooled probabilities add up to 0.9 or more, the parts that run a model
- * are not called. If a part that runs a model is called for a later node, the
- * part also expands those ancestors of the node that it has not expanded yet.
+ * the p(x) of their candidates, pooled from these parts alone, add up to 0.9 or
+ * more, the parts that run a model are not called. If a part that runs a model
+ * is called for a node below such a node, the part also expands those ancestors
+ * that it has not expanded yet.
  *
  * Each part drafts into its own tree, which grows as the part is called, so a
  * part does not depend on other parts. A part that is not called in a cycle of

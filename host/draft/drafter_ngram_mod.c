@@ -60,8 +60,8 @@ struct ngram_mod {
 	int32_t *next;
 	uint32_t used;
 	size_t n; /* number of the sequence's tokens that are in the table */
-	/* length of the sequence, in tokens, when the last draft was made; 0 if
-	 * the last find() made no draft */
+	/* length of the sequence, in tokens, at the previous call of find(), if
+	 * that call made a draft; otherwise 0 */
 	size_t drafted;
 	unsigned failed;
 	struct search_work work;
@@ -107,10 +107,10 @@ static int find(void *arg, const int32_t *text, size_t n, size_t same,
 			forget(m);
 		m->n = 0;
 	} else if (m->drafted && n > m->drafted && c->n) {
-		/* The last draft failed if verification rejected one of its
+		/* The previous draft failed if verification rejected one of its
 		 * tokens and accepted less than a quarter of its tokens. If
-		 * verification stopped early, for example at the end of the
-		 * text, the draft has not failed. */
+		 * verification stopped before a rejected token, for example at
+		 * the end of the text, the draft has not failed. */
 		most = n - m->drafted < c->n ? n - m->drafted : c->n;
 		while (accepted < most &&
 			text[m->drafted + accepted] == c->token[accepted])

@@ -52,8 +52,8 @@ struct drafting {
 	struct drafter drafter;
 	/* path of the first draft model's file; "" without draft model */
 	char path[PATH_MAX];
-	/* History of earlier requests, or NULL. The caller sets it before
-	 * opening. */
+	/* History of earlier requests, or NULL. The caller sets it before it
+	 * calls drafting_open. */
 	const struct history *history;
 	char name[PATH_MAX];    /* names of the drafters, for reports */
 	struct draft_site site; /* arguments of the kinds' open functions */

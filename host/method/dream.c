@@ -4,9 +4,10 @@
  * diffusion time falls from 1 to EPS in equal intervals. The step from time t
  * to time s fills the share 1 - s/t of the remaining masks, rounded down; the
  * last step fills all masks. The masks to fill are those with the best guesses
- * (predicted tokens) by --order, or are drawn at the temperature
- * --order-temperature. --order random is Dream's `origin`: each mask is filled
- * with the probability 1 - s/t.
+ * (predicted tokens) by --order. If --order-temperature is not 0, they are
+ * instead drawn at random at this temperature, so that better guesses are more
+ * likely. --order random is Dream's `origin`: each mask is filled with the
+ * probability 1 - s/t.
  *
  * Every pass computes all positions, and nothing is cached. Only the current
  * block has masks, as in the method llada; Dream's own decoder uses one block

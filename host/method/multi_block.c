@@ -72,8 +72,8 @@ static const struct opt_table multi_table = OPT_TABLE_INIT("diffusion",
 static const struct opt_table *const options[] = { &block_table,
 	&threshold_table, &multi_table, NULL };
 
-/* The state of a request. The text d->x[0, d->last) consists of cached tokens,
- * then blocks in the order in which they were added. */
+/* The state of a request. The text d->x[0, d->last) consists of the prompt,
+ * then the blocks in the order in which they were added. */
 struct text {
 	const struct multi_options *o;
 	/*
@@ -87,7 +87,8 @@ struct text {
 	uint32_t cached; /* number of cached tokens */
 	/* number of tokens of the prompt plus tokens delivered to the reader */
 	uint32_t emitted;
-	/* [blocks] number of the pass that filled the block, or 0 */
+	/* [blocks] number of the pass that filled the block's last mask; 0 if
+	 * the block still has masks */
 	uint32_t *finished;
 };
 

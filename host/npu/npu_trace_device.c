@@ -1,11 +1,11 @@
 /*
  * This file moves the device's trace events from a shared buffer to the host's
- * trace. The device writes an event when its slice (an interval of time) ends,
- * so inner slices arrive before the slice that contains them. The events of the
- * thread that runs requests are therefore collected until the outermost slice
- * has arrived, and then emitted in the order of time. The device is not
- * trusted: a time that is out of order is replaced by the nearest time that is
- * in order.
+ * trace. An event describes a slice (an interval of time). The device writes
+ * the event when the slice ends, so inner slices arrive before the slice that
+ * contains them. The events of the thread that runs requests are therefore
+ * collected until the outermost slice has arrived, and then emitted in the
+ * order of time. The device is not trusted: a time that is out of order is
+ * replaced by the nearest time that is in order.
  */
 #include "host/npu/npu_impl.h"
 

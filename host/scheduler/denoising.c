@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* for a model that was trained with blocks: the decode graph has as many rows
- * as this number of blocks has positions */
+/* for a model that was trained with blocks: the decode graph has one row for
+ * each position of this many blocks */
 #define BLOCKS 4
 
 /* ---- options ------------------------------------------------------------- */
