@@ -61,9 +61,9 @@ struct choice {
 	 * greater than n, to choose the best texts. */
 	double logprob;
 	/*
-	 * For a stream with "include_provisional": the text, after the last
-	 * pass, of the positions that may still change. This provisional text
-	 * follows the first `provisional_after` bytes of the output.
+	 * For a stream with "include_provisional": the text of the positions
+	 * that may still change, as the latest pass left it. This provisional
+	 * text follows the first `provisional_after` bytes of the output.
 	 * `has_provisional` is set until the reader takes the provisional text.
 	 * `bytes` is the number of bytes of the output so far.
 	 */

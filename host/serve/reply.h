@@ -47,7 +47,7 @@ void reply_release(struct reply *);
 void reply_whole(struct reply *, struct strbuf *out);
 void reply_embeddings(struct reply *, struct strbuf *out);
 
-/* Append events with all output since the last call. Returns true if the
+/* Append events with all output since the previous call. Returns true if the
  * appended events include the last event of the stream. */
 bool reply_events(struct reply *, struct strbuf *out);
 

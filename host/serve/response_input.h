@@ -19,8 +19,8 @@ int response_add_input(json_t *messages, const json_t *v, struct fault *);
 int response_check_members(const json_t *item, const char *where,
 	const char *const *known, struct fault *);
 
-/* Set the fault "PARAM WHAT", where `what` names the fault, such as "must be
- * a string". Returns -EINVAL. */
+/* Set the fault with the message "'PARAM' WHAT", for example `param` "input"
+ * and `what` "must be a string". Returns -EINVAL. */
 int response_refuse(struct fault *, const char *param, const char *what);
 
 #endif

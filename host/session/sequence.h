@@ -72,7 +72,7 @@ uint64_t sequence_spared(const struct sequences *, uint32_t id);
 
 bool sequence_is_open(const struct sequences *, uint32_t id);
 uint32_t sequence_length(const struct sequences *, uint32_t id);
-/* Drop all tokens after the first `length`, and all claims of the sequence. */
+/* Drop all tokens after the first `length`, and end the sequence's claim. */
 void sequence_truncate(struct sequences *, uint32_t id, uint32_t length);
 
 /* Positions [from, to) of a sequence that the caller is about to write. `from`
@@ -100,7 +100,7 @@ int sequences_claim(
 bool sequences_have_room(struct sequences *, const struct claim *, uint32_t n);
 
 /* The end (`to`) of the sequence's claim, or 0 if the sequence has no claim.
- * sequence_settle and sequence_grow end a claim. */
+ * sequence_settle, sequence_grow and sequence_truncate end a claim. */
 uint32_t sequence_claimed(const struct sequences *, uint32_t id);
 /* Free the claimed slots after the sequence's length, and end the claim. */
 void sequence_settle(struct sequences *, uint32_t id);

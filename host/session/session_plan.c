@@ -34,9 +34,10 @@ static uint64_t kv_bytes_per_token(
 	return 2ull * m->n_layer * p->kv_stride;
 }
 
-/* Bytes that one token's keys and values take in the device's window. A model
- * whose layers follow another model's layers is priced as the last layers of
- * the shape opts.as. */
+/* Bytes that one token's keys and values take in the device's window: those of
+ * the model or those of the shape whose costs are simulated (opts.as),
+ * whichever are more. If the model has only the last layers of a larger model
+ * (layers_before), only the same share of the shape's layers counts. */
 static uint64_t kv_room_per_token(const struct session_plan *p,
 	const struct model *m, const struct session_opts *o)
 {
@@ -57,8 +58,9 @@ static uint64_t kv_room_per_token(const struct session_plan *p,
 /*
  * Choose the context length: the requested length, which is refused if the
  * cache's buffer cannot hold so many tokens. If no length was requested: the
- * smaller of the model's context length and context_need, but at most the
- * number of tokens that fit the cache's buffer and half of the device's window.
+ * smaller of the model's context length and opts.context_need (unless that is
+ * 0), but at most the number of tokens that fit the cache's buffer and half of
+ * the device's window.
  */
 static int choose_context(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
@@ -170,8 +172,8 @@ static void lay_out(struct session_plan *p, const struct model *m,
 			session_budget_slot(m, &residency, p->stage_parts);
 }
 
-/* The type of the output matrix in the device's window, for the model that runs
- * or, with `priced`, for the priced shape. */
+/* The type of the output matrix in the device's window: that of the model that
+ * runs or, with `priced`, of the shape whose costs are simulated (opts.as). */
 static enum dtype output_type(const struct session_plan *p,
 	const struct model *m, const struct session_opts *o, bool priced)
 {
@@ -196,7 +198,8 @@ static int choose_output(struct session_plan *p, const struct model *m,
 			"output matrix in memory; try a larger "
 			"--dram-budget or another --draft");
 	/* Reserve room for the final norm and the output matrix: those of the
-	 * model or those of the priced shape, whichever take more bytes. */
+	 * model that runs or those of the shape whose costs are simulated
+	 * (opts.as), whichever take more bytes. */
 	for (int priced = 0; priced <= (o->as != NULL); priced++) {
 		uint32_t n_embd = priced ? o->as->n_embd : m->n_embd;
 		uint64_t bytes =
@@ -232,9 +235,9 @@ static int choose_slots(struct session_plan *p, const struct model *m,
 	if (o->sequences == 1)
 		return 0;
 	if (!slots && o->tail) {
-		/* The `tail` tokens of a sequence may begin and end in the
-		 * middle of a run (KV_RUN slots), so reserve two more runs for
-		 * each sequence. */
+		/* Each further sequence needs slots for opts.tail tokens. These
+		 * tokens may begin and end in the middle of a run (KV_RUN
+		 * slots), so reserve two more runs for each such sequence. */
 		slots = p->context +
 			(o->sequences - 1) * ((uint64_t)o->tail + 2 * KV_RUN);
 		fits = (fits < most ? fits : most) / KV_RUN * KV_RUN;
@@ -257,8 +260,9 @@ static int choose_slots(struct session_plan *p, const struct model *m,
 	return 0;
 }
 
-/* Check whether graph switching is possible: each block has a single graph at a
- * time, first the prefill graph, later a graph with `few` rows. */
+/* Check whether graph switching is possible. With graph switching, each block
+ * has a single graph at a time: first the prefill graph, later a graph with
+ * `few` rows. */
 static int check_switch(const struct session_plan *p, const struct model *m,
 	const struct session_opts *o, uint32_t few, struct err *e)
 {

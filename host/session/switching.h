@@ -46,7 +46,7 @@ struct part {
 	 * model assumes `longest` slots for each row */
 	uint32_t pieces;
 	/* off: offset of the part's batch in the activation buffer. places:
-	 * bytes of the batch. */
+	 * size of the part's batch in bytes. */
 	size_t off, places;
 };
 
@@ -98,7 +98,8 @@ struct switching {
 	/* A pass that is cut into parts. */
 	struct part *part; /* [most_parts] */
 	uint32_t n_parts, most_parts;
-	/* [rows of the decode graph] rows of the part that is being written */
+	/* the rows of the part that is being written; the array has as many
+	 * elements as the decode graph has rows */
 	struct row *row;
 	struct batch batch;
 };

@@ -25,7 +25,7 @@ struct history {
 	/* offset of the end of the last record; 0 if no head has been written
 	 * to the file yet */
 	uint64_t end;
-	/* number of bytes before `end` that are in no record */
+	/* number of bytes between the head and `end` that are in no record */
 	uint64_t damaged;
 	struct history_head head; /* head of the file; valid if end is not 0 */
 	/* [n] offsets of the records in the file; owned */
@@ -70,8 +70,8 @@ int history_attach(struct history *, bool create, struct err *);
 /* Whether h->path still refers to the open file. */
 bool history_is_current(const struct history *);
 
-/* Find the records that were appended to the open file since the last call, and
- * map them. Returns 0 or a negative errno. */
+/* Find the records that were appended to the open file since the previous call,
+ * and map them. Returns 0 or a negative errno. */
 int history_load(struct history *, struct err *);
 
 #endif

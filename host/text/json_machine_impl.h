@@ -15,11 +15,12 @@
 enum text_state {
 	TEXT_BEFORE, /* a value must begin, after optional white space */
 	TEXT_AFTER,
-	/* States outside of values, with `at` bytes of the next literal read.
-	 * MARKED: the marker of a tool call must follow. FREE: text may follow,
-	 * and the marker may begin at any byte. EITHER: the marker or text may
-	 * follow; no marker may follow text. AGAIN: the literal between two
-	 * tool calls must follow. */
+	/* In the next four states no value is open; the member `at` counts the
+	 * bytes read of a literal that is not complete. MARKED: the marker of a
+	 * tool call must follow. FREE: text may follow, and the marker may
+	 * begin at any byte. EITHER: the marker or text may follow; no marker
+	 * may follow text. AGAIN: the literal between two tool calls must
+	 * follow. */
 	TEXT_MARKED,
 	TEXT_FREE,
 	TEXT_EITHER,
@@ -35,11 +36,11 @@ enum object_state {
 	KEY_DUE
 };
 enum array_state { ARRAY_OPENED, ITEM_DUE, ITEM_AFTER };
-/* What was read last of a number. SIGN: at most the minus. POINT: the point.
- * EXPONENT: the e of the exponent. EXPONENT_SIGN: the sign of the exponent.
- * ZERO: a 0 as the first digit. WHOLE: a digit of another integer part. PART: a
- * digit of the fraction. POWER: a digit of the exponent. The number may end in
- * the last four states. */
+/* The latest character read of a number. SIGN: the minus, or no character yet.
+ * POINT: the point. EXPONENT: the e of the exponent. EXPONENT_SIGN: the sign of
+ * the exponent. ZERO: a 0 as the first digit. WHOLE: a digit of an integer part
+ * whose first digit is not 0. PART: a digit of the fraction. POWER: a digit of
+ * the exponent. The number may end in the last four states. */
 enum number_state {
 	SIGN,
 	POINT,

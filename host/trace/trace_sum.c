@@ -16,7 +16,8 @@ struct summing {
 	 * in flight; device, flash, working: the device, flash or the host's
 	 * CPU was busy; idle: the device was idle; waiting: the host waited. */
 	struct spans requests, device, flash, working, idle, waiting;
-	/* ranges of slice indices that belong to the generation of text */
+	/* ranges of the indices of the slices that belong to the generation of
+	 * text */
 	struct spans text_slices;
 };
 

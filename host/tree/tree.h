@@ -59,7 +59,8 @@ struct tree {
 	struct candidate *candidate;
 	/* Number of sequential steps over nodes that builders made and whose
 	 * time is not yet in the simulated phone's time. Builders add to this
-	 * counter; the caller adds the time and subtracts the steps. */
+	 * counter; their caller adds the time of these steps to the phone's
+	 * time and sets the counter to 0. */
 	uint64_t steps;
 	/* Scratch memory of tree_keep. */
 	void *spare;
