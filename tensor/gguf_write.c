@@ -63,8 +63,8 @@ void gguf_writer_close(struct gguf_writer *w)
 
 /* ---- fields ---- */
 
-/* Add the low `bytes` bytes of v; tensor/gguf.c requires a little-endian
- * machine. */
+/* Add the low `bytes` bytes of v. These are the first bytes of v in memory,
+ * because tensor/gguf.c requires a little-endian machine. */
 static void add_int(struct strbuf *b, uint64_t v, size_t bytes)
 {
 	strbuf_add(b, &v, bytes);

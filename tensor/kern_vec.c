@@ -4,12 +4,12 @@
  * All kernels use the same order of summation. Element i of a sum belongs to
  * lane i mod 16; each lane adds its elements in ascending order, starting from
  * zero; and lane_sum() adds the 16 lanes in a fixed tree. A machine vector
- * holds 4, 8 or 16 lanes; `part` is the number of the machine vector within the
- * 16 lanes. Lanes are not combined before lane_sum(), so neither the width of a
- * machine vector nor the shape of the register tile changes the result. A sum
- * whose length is not a multiple of 16 is padded with zeros. The Makefile
- * disables contraction and reassociation of floating-point operations for this
- * file.
+ * holds 4, 8 or 16 lanes; `part` is the index of a machine vector among those
+ * that hold the 16 lanes. Lanes are not combined before lane_sum(), so neither
+ * the width of a machine vector nor the shape of the register tile changes the
+ * result. A sum whose length is not a multiple of 16 is padded with zeros. The
+ * Makefile disables contraction and reassociation of floating-point operations
+ * for this file.
  */
 #include "tensor/kern_lanes.h"
 

@@ -53,7 +53,7 @@ struct coherence_cache {
 	unsigned registered;
 	pthread_mutex_t dma_lock;
 	uint32_t transfers; /* number of transfers started */
-	/* number of the last transfer that was removed from `pending` because
+	/* number of the latest transfer that was removed from `pending` because
 	 * `pending` was full */
 	uint32_t pushed_out;
 	struct transfer pending[DMA_PENDING];

@@ -104,8 +104,8 @@ struct coherence_buffer {
 	uint8_t *copy;
 	/* bytes of the lines in the second level; NULL if there is one level */
 	uint8_t *second;
-	/* level check: the bytes of memory at the time when memory last equaled
-	 * the cache */
+	/* level check: for each line, the bytes that the cache and memory had
+	 * when they were last equal */
 	uint8_t *base;
 	uint16_t *state; /* [lines] bits of enum line_state */
 	/* [lines / 64] nonzero: some of these 64 lines may be cached */
@@ -169,14 +169,14 @@ void line_drop(struct maintenance *, struct coherence_buffer *, uint32_t line,
  * was written by the device since its last clean. */
 bool lines_write_back(
 	struct maintenance *, struct coherence_buffer *, bool drop);
-/* Write the line back to the next level of the cache or to memory, as an
- * eviction does. Returns false if the line is not dirty. */
+/* Write the line back as an eviction does: from the first of two levels to the
+ * second level, otherwise to memory. Returns false if the line is not dirty. */
 bool line_evict(struct maintenance *, struct coherence_buffer *, uint32_t line);
 /* Record that the CPU wrote those bytes of the range that lie in this line, in
  * bracket `cpu_seq` and in function number `by`. `ignored` means that a request
- * declared the write, and the device has not invalidated the line: a fault
- * omitted the invalidation, or the invalidation follows
- * (coherence_host_wrote). */
+ * declared the write, and the device has not invalidated the line: either a
+ * fault omitted the invalidation, or the device invalidates the line after this
+ * call (coherence_host_wrote). */
 void line_cpu_writes(struct coherence_buffer *, uint32_t line, struct range,
 	uint32_t cpu_seq, unsigned by, bool ignored);
 /* Whether the CPU or DMA has written this line since its last invalidation. For

@@ -96,9 +96,10 @@ struct coherence_config {
 	/* If not 0: between operators, random dirty lines are written back
 	 * early, and DMA ends at random moments, as on real hardware. */
 	uint64_t evict_seed;
-	/* Called with each report, a text of several lines. After the first
-	 * report of a kind, buffer and operator, equal reports are only
-	 * counted, unless report_every is set. */
+	/* Called with each report, a text of several lines. Unless report_every
+	 * is set, a report with the same kind, buffer and operator as an
+	 * earlier report is only counted, and so is any report after the first
+	 * 20. */
 	void (*report)(void *arg, const char *text);
 	void *arg;
 	bool report_every;

@@ -43,9 +43,9 @@ struct hvx {
 	 * shift each on phones with qfloat, otherwise free */
 	unsigned convert;
 
-	/* If successive bodies do not overlap, else 0: number of packets of the
-	 * longest chain of dependent instructions, without conversions, and the
-	 * number of conversions in this chain. */
+	/* The longest chain of dependent instructions: its number of packets
+	 * without conversions, and its number of conversions. Both are 0 if
+	 * successive bodies overlap. */
 	unsigned chain, chain_converts;
 };
 

@@ -124,8 +124,9 @@ static void add_matrices(struct pricing_of *x, enum price_launch launch,
 }
 
 /* Add the operators of a feed-forward network of width n_ff, whose first matrix
- * is `gate`. If `quantize` is set, also add the quantization of inputs for int8
- * products. */
+ * is `gate`. If `quantize` is set, also add the quantization of the network's
+ * input for int8 products. The quantization of the down matrix's input is
+ * always added if that matrix uses int8. */
 static void add_ffn(struct pricing_of *x, enum price_matrix gate, uint64_t n_ff,
 	bool quantize)
 {
