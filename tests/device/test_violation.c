@@ -6,8 +6,9 @@
 #include <string.h>
 
 /*
- * Tests the exact report of each kind of broken rule: kind, range, writer,
- * reader, the values in the cache and in memory, and the missing call.
+ * The tests of this file check the exact report of each kind of broken rule:
+ * kind, range, writer, reader, the values in the cache and in memory, and the
+ * missing call.
  */
 
 static void said_exactly(struct bench *b, unsigned n, const char *want)
@@ -60,8 +61,9 @@ static void reports_a_stale_read(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* The CPU writes, and no ref of a request declares the write. The report takes
- * the writer's name from an access of the CPU (bracket) that is still open. */
+/* The CPU writes, and no request declares the write. The report takes the name
+ * of the writing function from an access of the CPU (bracket) that is still
+ * open. */
 static void an_open_bracket_names_the_writer(void **state)
 {
 	struct bench b;

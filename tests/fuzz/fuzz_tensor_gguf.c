@@ -1,7 +1,7 @@
 /*
  * Calls gguf_parse with arbitrary bytes. Everything that the accessors of an
- * accepted file return must lie within the file, so this target reads all of it
- * and decodes every tensor.
+ * accepted file return must lie within the file, so this target reads the ends
+ * of every key, value and tensor, and decodes elements and blocks (TOUCH_MAX).
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Only this many elements at each end of an array, and this many blocks at the
- * end of a tensor, are read. */
+/* Decode at most this many elements at each end of an array of numbers, and at
+ * most this many blocks at the end of a tensor. */
 #define TOUCH_MAX 64
 
 static volatile uint64_t sink;

@@ -190,11 +190,12 @@ static void test_always(void **state)
 
 /*
  * Draft chains of `length` tokens along texts. Each chain begins one token
- * after the accepted part of the chain before it. For each position the share
- * of right tokens, among chains whose earlier tokens are right, must lie within
- * 4 standard deviations of the curve. Ranks depend on the oracle's seed and the
- * position in the text alone, so the counts are the same in every run. The
- * texts are short, as the time of a chain grows with the text before it.
+ * after the accepted part of the previous chain. For each position in a chain
+ * the share of right tokens, among chains whose earlier tokens are right, must
+ * lie within 4 standard deviations of the curve. Ranks depend on the oracle's
+ * seed and the position in the text alone, so the counts are the same in every
+ * run. The texts are short, as the time of a chain grows with the text before
+ * it.
  */
 static void check_acceptance(
 	struct fixture *f, const struct oracle_curve *curve, uint32_t length)
@@ -475,8 +476,8 @@ static void test_off_the_text(void **state)
 	assert_in_range(hits, 0, 2 * N / 10);
 }
 
-/* With a smaller maximum, the candidates are a prefix of those with a larger
- * maximum. */
+/* A tree with a smaller maximum number of candidates (k) gets the first of the
+ * candidates that a tree with a larger maximum gets. */
 static void test_k_makes_no_difference(void **state)
 {
 	struct fixture *f = *state;

@@ -1,7 +1,7 @@
 /*
  * Many samples of one prompt on a fake device (tests/host/npu/fake_device.h).
- * Each sample must equal the text that plain decoding generates alone, for
- * every width of a pass. A full cache pauses samples, and no sample is lost. A
+ * Each sample must equal the text that plain decoding generates alone, however
+ * many samples share a pass. A full cache pauses samples, and none is lost. A
  * failure of one sample does not affect the other samples. A canceled run is
  * reported as canceled.
  */
@@ -62,8 +62,8 @@ static uint64_t notes_ps(const struct soc *soc, size_t n)
 	return n * (tops.cpu_ps + sum.cpu_ps);
 }
 
-/* Tokens, logits, rows and simulated phone time are those of plain decoding,
- * except for the time of the samples' statistics. */
+/* With one sample, tokens, logits, rows and simulated phone time are those of
+ * plain decoding, except for the time of the sample's statistics. */
 static void test_one_sample_is_plain_decoding(void **state)
 {
 	static const double temperature[] = { 0, .9 };

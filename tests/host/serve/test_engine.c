@@ -55,8 +55,8 @@ static bool left(void *arg)
 			r->answer->choice[0].tokens >= r->patience);
 }
 
-/* Submit a request for a sampled text of up to `tokens` tokens that ends at the
- * string `stop`, or NULL. Returns the result of engine_submit. */
+/* Submit a request for a sampled text of up to `tokens` tokens. `stop` is its
+ * stop string, or NULL if it has none. Returns the result of engine_submit. */
 static int request_until(
 	struct engine *a, struct reader *r, unsigned tokens, const char *stop)
 {

@@ -166,7 +166,9 @@ static void test_header(void **state)
 	model_close(b);
 }
 
-/* An output matrix is stored if its bytes differ from the embedding's. */
+/* The image stores the output matrix separately if its bytes differ from those
+ * of the embedding: because the two are not tied, or because the layout changes
+ * the output matrix. */
 static void test_output(void **state)
 {
 	struct model_file f = mixed;
@@ -408,8 +410,8 @@ static void check_rows(const struct model *a, const struct model *b,
 	free(data);
 }
 
-/* In rows and in tiles, a matrix has the values that quantizing its rows in
- * blocks gives. */
+/* In the layouts rows and tiles, a matrix has the values that result from
+ * quantizing its rows in conventional blocks. */
 static void test_types(void **state)
 {
 	static const struct {

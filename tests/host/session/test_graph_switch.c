@@ -387,9 +387,10 @@ static uint32_t hiding(const struct draw *d, const struct switch_times *run,
 	return 0;
 }
 
-/* Check the greedy rule as the sd.npu paper states it. The last block that is
- * not switched is loaded as soon as executions hide its whole load. The
- * smallest number of executions that hides the load forms one round. */
+/* Check the greedy rule as the sd.npu paper states it. Of the blocks that are
+ * not switched, the one with the highest number is loaded as soon as the next
+ * executions hide its whole load. The smallest number of executions that hides
+ * the load forms one round; the search for the next load begins after it. */
 static void check_greedy(const struct draw *d, const struct switch_plan *plan,
 	const struct switch_times *run)
 {
@@ -432,8 +433,9 @@ static void test_greedy_hides_all(void **state)
 	}
 }
 
-/* With more blocks than the dynamic program supports, the best plan is the best
- * of the other plans, which may start at any execution. */
+/* With more blocks than the dynamic program supports, SWITCH_BEST returns the
+ * best plan of the other schemes. SWITCH_GREEDY and SWITCH_PARTIAL are then
+ * tried with every execution as the first one before which a load may begin. */
 static void test_many_blocks(void **state)
 {
 	static struct draw d;

@@ -1,9 +1,9 @@
 /*
  * Cache entries refreshed while the device runs passes ($TANDEM_NPU; skipped if
- * unset). The results must equal those of a refresh alone, whatever the passes
- * overwrite and wherever the device has its weights. Nothing is merged into the
- * cache during a pass. No more bytes than necessary are copied, merged and
- * reported to the device.
+ * unset). The results must equal those of a refresh during which no pass runs,
+ * whatever the passes overwrite and wherever the device has its weights.
+ * Nothing is merged into the cache during a pass. No more bytes than necessary
+ * are copied, merged and reported to the device.
  */
 #include "tests/host/session/refresh_fixture.h"
 
@@ -114,8 +114,8 @@ static void test_swapped(void **state)
 	close_it(f);
 }
 
-/* A refresh copies only the entries that were written since the last copy, and
- * only requested rows are merged into the cache. */
+/* A refresh copies only the entries that were written since the previous
+ * refresh copied them, and only requested rows are merged into the cache. */
 static void test_copies(void **state)
 {
 	struct fixture *f = *state;
@@ -220,8 +220,8 @@ static void test_invalidated(void **state)
 	close_it(f);
 }
 
-/* With best effort and without a cost model, a refresh ends at an unknown time,
- * and no pass waits for its result. */
+/* With refresh_opts.best_effort and without a simulated phone, a refresh ends
+ * at an unknown time, and no pass waits for its result. */
 static void test_best_effort(void **state)
 {
 	struct fixture *f = *state;

@@ -235,7 +235,7 @@ static void test_reads_on_while_the_host_works(void **state)
 	check_reference(f);
 }
 
-/* A second session with another model on the same device. */
+/* A second session runs another model on the same device. */
 static void test_second_model(void **state)
 {
 	struct fixture *f = *state;

@@ -60,8 +60,8 @@ static double most_below(const struct seen *s, uint32_t rows, uint32_t leaves)
 	return most;
 }
 
-/* The smallest cost of the observed shapes that are no smaller in rows and
- * leaves; INFINITY if there is none. */
+/* The smallest most_below() of the observed shapes that are no smaller in rows
+ * and leaves; INFINITY if there is no such shape. */
 static double least_above(const struct seen *s, uint32_t rows, uint32_t leaves)
 {
 	double least = INFINITY;

@@ -7,8 +7,8 @@
  *   measure_litmus --write DIR [--contract 1|2] [--length N] [FILE.litmus...]
  *
  * --length sets the largest number of edges of a cycle, and --seeds the number
- * of random runs of each test. The written tests have the model's outcomes as
- * their expected outcomes.
+ * of random runs of each test. The written tests expect the outcomes that
+ * litmus_explore finds.
  */
 #include "base/err.h"
 #include "tests/shm/coherence/litmus_check.h"
@@ -37,8 +37,8 @@ static int run_test(struct work *w, const struct litmus *t, bool stated)
 	return 0;
 }
 
-/* Set the test's allowed outcomes to those of the model, with the results
- * (final values of registers and words) that the test names, or with all
+/* Set the test's allowed outcomes to those in `space`. They consist of the
+ * results (final values of registers and words) that the test names, or of all
  * results if the test names none. */
 static void state_outcomes(struct litmus *t, const struct litmus_space *space)
 {
@@ -63,8 +63,8 @@ static void state_outcomes(struct litmus *t, const struct litmus_space *space)
 	t->breaches = space->breaches;
 }
 
-/* Write a test's text to a file, with the model's outcomes as the expected
- * outcomes. */
+/* Write a test's text to a file, with the outcomes that litmus_explore finds as
+ * the expected outcomes. */
 static int write_test(struct work *w, const struct litmus *test)
 {
 	char path[4096], text[LITMUS_TEXT];
