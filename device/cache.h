@@ -126,9 +126,9 @@ void *view_write(struct cache *, uint32_t addr, size_t len);
 void cache_invalidate(struct cache *, uint32_t addr, size_t len,
 	uint32_t cpu_seq, unsigned by);
 void cache_clean(struct cache *, uint32_t addr, size_t len);
-/* Calls for the whole cache, which reach both levels: cache_clean_all writes
- * back all dirty lines; cache_flush_all writes back all dirty lines and then
- * drops all lines. */
+/* Calls for the whole cache, that is, for all its levels: cache_clean_all
+ * writes back all dirty lines; cache_flush_all writes back all dirty lines and
+ * then drops all lines. */
 void cache_clean_all(struct cache *);
 void cache_flush_all(struct cache *);
 

@@ -267,11 +267,11 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 			(uint64_t)st.st_blocks * 512 >= share->bytes
 		? MAP_POPULATE
 		: 0;
-	/* In this process, a buffer of at least a huge page must begin at a
-	 * multiple of a huge page. Device address `at` is mapped at base + 3 *
-	 * at, and a mapping of `span` bytes has 3 * span bytes up to the next
-	 * mapping. Two mappings therefore never overlap, even if begin and
-	 * length of a mapping are rounded up to huge pages. */
+	/* In this process, the address of a buffer of at least a huge page must
+	 * be a multiple of a huge page. Device address `at` is mapped at base +
+	 * 3 * at, and a mapping of `span` bytes has 3 * span bytes up to the
+	 * next mapping. Two mappings therefore never overlap, even if the
+	 * address and the length of a mapping are rounded up to huge pages. */
 	mem = w->base +
 		align_up(3 * at, span < HUGE_PAGE ? w->page : HUGE_PAGE);
 	if (mmap(mem, span, PROT_READ | PROT_WRITE,

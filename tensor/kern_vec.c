@@ -333,10 +333,10 @@ static void vec_add_scaled(float *y, const float *x, float scale, size_t n)
 
 /*
  * Round to the 11 significant bits of fp16 without leaving float32: add half a
- * unit and clear the lower bits. Below 2^-14 all fp16 values are multiples of
- * 2^-24; add and subtract 0.5 there, because float32 values just above 0.5 are
- * multiples of 2^-24 too. For each lane, add 1 to *saturated if the value of
- * the lane saturates.
+ * unit of the last kept bit and clear the lower bits. Below 2^-14 all fp16
+ * values are multiples of 2^-24; add and subtract 0.5 there, because float32
+ * values just above 0.5 are multiples of 2^-24 too. For each lane, add 1 to
+ * *saturated if the value of the lane saturates.
  */
 static ALWAYS_INLINE vec round_f16(vec x, ivec *saturated)
 {

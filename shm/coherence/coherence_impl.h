@@ -68,11 +68,11 @@ static inline bool has_lines(const struct coherence_buffer *b)
 }
 
 /*
- * Count a maintenance call for the file of reports, and return whether an
- * injected fault omits the call. If a fault omits the call, write to the file
- * the call and how many of the affected lines are cached, differ from memory,
- * or were written by the device and not cleaned. `b` is NULL for calls for the
- * whole cache.
+ * Count a maintenance call for the file of reports (config.file), and return
+ * whether an injected fault omits the call. If a fault omits the call, write to
+ * the file the call and three counts of the affected lines: the lines that are
+ * cached, those of them that differ from memory, and the lines that the device
+ * wrote and did not clean. `b` is NULL for calls for the whole cache.
  */
 bool coherence_left_out(struct coherence_cache *, enum coherence_call,
 	struct coherence_buffer *b, struct range, uint32_t cpu_seq,
