@@ -48,8 +48,8 @@ extern const struct opt_table pair_table;
  * "npu". The list ends with NULL. */
 extern const char *const precision_names[];
 
-/* "wall", then "soc:NAME" for each phone whose profile is bundled. The list
- * ends with NULL. */
+/* Values of --clock: "wall", then "soc:NAME" for each phone whose profile is
+ * bundled. The list ends with NULL. */
 extern const char *const clock_names[];
 
 /*

@@ -23,11 +23,11 @@ void priced_text(const struct tandem_report *, FILE *);
  * object must still be empty, because this member must come first. */
 void put_priced(json_t *, const struct tandem_report *);
 
-/* Return an object with the number of passes, the rows of their graphs, and how
- * these rows were used: valid rows were kept, wasted rows were rejected drafts,
- * and underutilized rows were padding. The object also has the number of rows
- * after each graph is rounded up to whole tiles. Returns NULL if out of memory.
- */
+/* Return an object with the number of passes, the number of rows of the graphs
+ * that they ran, and how many of these rows were valid (kept), wasted (rejected
+ * drafts) and underutilized (padding). The object also has the number of rows
+ * if each graph's rows are rounded up to whole tiles. Returns NULL if out of
+ * memory. */
 json_t *rows_json(const struct row_counts *);
 
 /* Add the numbers of tokens drafted and accepted, and ratios derived from

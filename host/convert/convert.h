@@ -70,7 +70,8 @@ struct convert_tensor {
 	 * `offset` and `bytes` are those of the first expert. Each expert has
 	 * an extent, and all these extents have the same structure. */
 	uint32_t extent; /* 0 in a GGUF file */
-	/* position of the tensor in its extent, and its size in bytes */
+	/* offset of the tensor in its extent, and size of the tensor, in bytes
+	 */
 	uint64_t offset, bytes;
 	/* loss of precision over all matrices of the tensor; set only if
 	 * opts.measure is set */

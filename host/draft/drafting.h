@@ -101,7 +101,7 @@ int drafting_open_with_text(
 	struct drafting *, const int32_t *text, size_t n, struct err *);
 
 /*
- * A second set of the same drafters, for one more request with its own token
+ * A further set of the same drafters, for one more request with its own token
  * sequence; allowed only if drafting_can_be_many returns true. Call
  * drafting_open_more after drafting_open. Call drafters_close before
  * drafting_close, even if drafting_open_more failed.

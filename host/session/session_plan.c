@@ -426,8 +426,8 @@ int session_plan_pricing(struct pricing *pricing, const struct session_plan *p,
 }
 
 /* Maximum size of a block: BLOCK_MAX or, if that is less, a third of the
- * device's remaining window, so that one block can run while another is mapped,
- * and that even a fragmented window has a gap for a block. */
+ * device's remaining window. Then one block can run while another is mapped,
+ * and even a fragmented window has a gap for a block. */
 static uint64_t block_limit(
 	const struct session_plan *p, const struct session_opts *o)
 {
