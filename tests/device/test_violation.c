@@ -111,7 +111,8 @@ static void reports_a_lost_cpu_write(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
-/* The device writes a state word, and the CPU writes to the same cache line. */
+/* The device writes four bytes of a cache line, and the CPU writes another byte
+ * of the same line. */
 static void reports_a_torn_line(void **state)
 {
 	struct bench b;

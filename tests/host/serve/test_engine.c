@@ -177,8 +177,9 @@ static void a_full_queue_refuses_requests(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
-/* While the first client's texts run, the texts of two other clients wait. Then
- * the queue decides the order of the waiting texts. */
+/* While the first client's texts use the only lane, a second client queues 16
+ * texts, and then a third client queues one. The third client's text ends after
+ * only one of the 16 texts. */
 static void a_text_overtakes_those_of_a_greedy_client(void **state)
 {
 	struct tandem *t = started("texts=1");

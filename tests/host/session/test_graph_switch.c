@@ -139,8 +139,8 @@ static void test_partial_overlap(void **state)
 	assert_int_equal(makespan(&d, SWITCH_BEST), 15);
 }
 
-/* If the last chunk is short, it may end earlier when it uses the decode
- * graph. */
+/* A chunk may take so much longer with the prefill graphs than with the decode
+ * graphs that it ends earlier if the decode graphs are loaded first. */
 static void test_loads_ahead(void **state)
 {
 	static struct draw d;

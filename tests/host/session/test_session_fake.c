@@ -450,8 +450,9 @@ static void test_liars_are_lost(void **state)
 	open_session(f, f->model);
 }
 
-/* A session cannot recover if the new device has less memory or if there is no
- * new device. */
+/* A session does not recover on a new device that has less memory, or that is
+ * lost while the session connects to it. It recovers on the next good device.
+ */
 static void test_lost_for_good(void **state)
 {
 	struct fixture *f = *state;

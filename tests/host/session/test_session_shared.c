@@ -105,8 +105,9 @@ static void test_read_once(void **state)
 	}
 }
 
-/* If samples share a prefix, the phone reads and computes less. For a single
- * text, the counts are equal with and without attend_apart. */
+/* Without attend_apart, the prefix that the samples share is counted once, so
+ * the phone reads and computes less than with attend_apart. The bytes read by
+ * DMA are the same. */
 static void test_paid_once(void **state)
 {
 	struct fixture *f = *state;

@@ -158,7 +158,8 @@ static void *tell_much(void *arg)
 	return NULL;
 }
 
-/* Four concurrent threads lose no events, and each thread has a track. */
+/* Four threads lose no events, and have at most four tracks: a thread may get
+ * the track of a thread that has ended. */
 static void test_threads(void **state)
 {
 	struct timeline line;
