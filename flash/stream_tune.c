@@ -149,9 +149,9 @@ static int read_part(struct trial *p, uint64_t off, uint64_t part,
 	return bad;
 }
 
-/* Measure all candidates and set *best to the fastest one. Without io_uring, a
- * thread reads the file; the default size suits this thread, so *best is not
- * changed. */
+/* Measure all candidates, and set *best to the fastest one, or to the default
+ * if no other is clearly faster. Without io_uring, a thread reads the file; the
+ * default size suits this thread, so *best is not changed. */
 static int tune_file(int fd, uint64_t size, size_t *best, struct err *e)
 {
 	struct trial p = { 0 };

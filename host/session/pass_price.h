@@ -3,9 +3,8 @@
  * alone, without running a model. The cost model schedules layers one by one,
  * each as a flash read and a request to the NPU, with the same timeline
  * functions as a session (host/npu/phone.h). A cycle is a pass, its logits and
- * the drafting of the next tree. Cycles are simulated until a cycle takes as
- * long as the previous one: four cycles are enough. The result is the cost of
- * the fourth cycle.
+ * the drafting of the next tree. Four cycles are simulated, because the fourth
+ * takes as long as the third. The result is the cost of the fourth cycle.
  *
  * A session that runs one model but is priced as another shape (--as) can give
  * a different cost for two reasons. One request of the session can stand for
