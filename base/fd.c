@@ -11,8 +11,8 @@
 
 void fd_keep_standard(void)
 {
-	/* Test 0, 1 and 2 in this order, because open() returns the lowest free
-	 * number. */
+	/* Test the descriptors 0, 1 and 2 in this order, because open() returns
+	 * the lowest free descriptor. */
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0 &&
 			open("/dev/null",

@@ -26,9 +26,9 @@ struct newfile {
 	bool named; /* the file `temporary` exists and must be removed */
 };
 
-/* The permissions of the new file, which apply already while the file is being
- * written: access for all users that the umask allows, or for the owner
- * alone. */
+/* Permissions of the new file, also while the file is being written. PUBLIC:
+ * the umask decides which other users have access. PRIVATE: only the owner has
+ * access. */
 #define NEWFILE_PUBLIC  0666
 #define NEWFILE_PRIVATE 0600
 
@@ -51,8 +51,8 @@ int newfile_open(
 int newfile_commit(struct newfile *, struct err *);
 
 /* Close the file and, without a commit, remove it. The function may be called
- * after a commit, and for a struct that was never opened (all zero, with fd
- * -1). */
+ * after a commit, and for a struct that was never opened, in which `fd` is -1
+ * and all other members are zero. */
 void newfile_close(struct newfile *);
 
 #endif

@@ -79,13 +79,14 @@ struct opt_foreign {
 	/* the option as the user types it ("-fa --flash-attn"), names separated
 	 * by spaces */
 	const char *names;
-	/* the end of an error message, which quotes options and commands */
+	/* the end of an error message; options and commands in it are in single
+	 * quotes */
 	const char *advice;
 };
 extern const struct opt_foreign opt_foreign_rows[];
 
-/* The advice for an argument ("-ngl" or "--lora=FILE"), or NULL if its name is
- * in no row. */
+/* The advice for an argument ("-ngl" or "--lora=FILE"), or NULL if no row has
+ * the argument's option name. */
 const char *opt_foreign_advice(const char *arg);
 
 /* Set the option's value from text; `given` is the name of the option for

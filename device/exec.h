@@ -61,8 +61,8 @@ struct exec {
 	uint16_t *exp2;
 	uint8_t *arena; /* scratch memory for the graph that runs */
 	size_t arena_bytes;
-	/* where the last part of a layer ended; the arena has the results of
-	 * this part */
+	/* where the most recently run part of a layer ended; the arena has the
+	 * results of this part */
 	struct exec_left left;
 };
 

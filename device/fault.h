@@ -35,12 +35,15 @@ struct fault_answer {
 	uint32_t late_ms;
 	bool wrong_seq;
 	struct channel_spoil spoil;
-	bool die, hang; /* true: die or hang after sending the completion */
+	/* true: the device dies or hangs after it has sent the completion */
+	bool die, hang;
 };
 
-/* largest number of requests whose completion will be sent with faults */
+/* maximum number of requests at a time that have arrived and whose completions,
+ * still to be sent, get faults */
 #define FAULT_PENDING 16
-/* largest number of buffer names that the message about a fault lists */
+/* largest number of buffer names that the message about a fault that was never
+ * triggered lists */
 #define FAULT_BUFFERS 16
 
 struct fault {
@@ -85,9 +88,9 @@ void fault_start(struct fault *);
  * the counts continue. Before the first host, `life` is 0. */
 void fault_start_next(struct fault *);
 
-/* Whether to omit this maintenance call, or this wait for DMA, of `buffer` (""
- * for calls that concern all buffers). Any thread may call this, but only one
- * thread at a time. */
+/* Whether the plan omits this maintenance call, or this wait for DMA, for
+ * `buffer` ("" for a call that concerns all buffers). Any thread may call this,
+ * but only one thread at a time. */
 bool fault_drops(struct fault *, enum coherence_call, const char *buffer);
 
 /* Call this when a request has arrived: inject the faults planned for this

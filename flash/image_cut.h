@@ -14,10 +14,10 @@ struct err;
 /*
  * Split an extent into n new extents, which out[n] receives. out[i] ends at
  * byte end[i] of the old extent; end[] is ascending, and its last element is
- * the length of the old extent. out[i] begins at the start of the page in which
- * out[i - 1] ends. The old extent must be raw (not compressed). Returns 0;
- * -EBADMSG if the old extent is damaged; -ENOMEM; or -EIO or another negative
- * errno if reading fails.
+ * the length of the old extent. out[i] begins at the start of the page that
+ * contains byte end[i - 1]. The old extent must be raw (not compressed).
+ * Returns 0; -EBADMSG if the old extent is damaged; -ENOMEM; or -EIO or another
+ * negative errno if reading fails.
  */
 int image_cut(const struct image *, const struct image_extent *,
 	const uint64_t *end, unsigned n, struct image_extent *out,
