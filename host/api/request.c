@@ -204,11 +204,11 @@ void request_begin(struct tandem_submitted *x)
 }
 
 /*
- * Compute the statistics of the request's work. A shared pass counts as a pass
- * of each request that has rows in it; the phone time of a request is the
- * simulated time from its start to its end. If requests run one after another,
- * the statistics are the increase of the session's counters since the request
- * began.
+ * Compute the statistics of the request's work. If requests may share passes
+ * (x->shared), a pass counts for each request that has rows in it, and the
+ * phone time of a request is the simulated time from its start to its end. If
+ * requests run one after another, the statistics are the increase of the
+ * session's counters since the request began.
  */
 static void count_work(struct tandem_submitted *x)
 {

@@ -2,9 +2,9 @@
  * Measures how fast a plain program reads the layers of a flash image:
  * consecutive reads of one size that bypass the page cache, into a buffer for
  * three layers (a smaller buffer would stay in the CPU's cache). Reports
- * compare layer streaming with this speed, measured in the same run. So this
- * program must read in the fastest way that the machine offers: plain reads or
- * io_uring, one or more reads in flight, into huge or small pages.
+ * compare layer streaming with this speed, measured in the same run. So the
+ * plain program must read in the fastest way that the machine offers: plain
+ * reads or io_uring, one or more reads in flight, into huge or small pages.
  */
 #ifndef HOST_BENCH_BENCH_READ_H
 #define HOST_BENCH_BENCH_READ_H

@@ -50,8 +50,8 @@ const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
  * costs of the draft model are computed for this small shape. */
 #define AS_SMALL .as_option = "draft-as", .as_shape = "qwen2.5-0.5b"
 
-/* The parameters of the sd.npu paper; the help of --paper lists the parameters
- * that the paper does not state. */
+/* The parameters of the sd.npu paper. Some values are assumed, because the
+ * paper does not state them; the help of --paper lists these parameters. */
 #define PAPER_REUSE REUSED, "sam-children=1", "reuse-checked=true"
 #define PAPER_CALIBRATED                                 \
 	CALIBRATED, "anchor-key=single", "successors=3", \
@@ -296,8 +296,8 @@ static const struct table_levels row_weights = {
 /* Hooks of table rows (table_variant.hook): a hook is called when the model of
  * the row's run is open. */
 enum sdnpu_hook {
-	/* compute costs as if the phone's CPU ran all passes after the
-	 * prompt */
+	/* compute costs as if the phone's CPU ran the decode passes (all passes
+	 * that come after those of the prompt) */
 	SDNPU_DECODING_BY_CPU = 1,
 };
 

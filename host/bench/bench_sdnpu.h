@@ -2,12 +2,12 @@
  * tandem bench sdnpu: measures retrieval-based speculative decoding as in
  * section 4 of the sd.npu paper ("Accelerating mobile language model via
  * speculative decoding and NPU-coordinated execution"). The benchmark measures
- * the gain of each technique, and the tokens that a pass emits with each
- * drafter, with and without the paper's two techniques (reuse of rejected
+ * the gain of each technique, and the number of tokens that a pass emits, for
+ * each drafter, with and without the paper's two techniques (reuse of rejected
  * tokens, and calibration of drafts while the prompt is read). It also measures
- * the use of the rows (tokens) of NPU passes, and the overhead. The benchmark
- * is an experiment (host/bench/experiment.h) with the settings and tables of
- * the paper. Single-threaded.
+ * the use of the rows (tokens) of NPU passes, and the overhead of the two
+ * techniques. The benchmark is an experiment (host/bench/experiment.h) with the
+ * settings and tables of the paper. Single-threaded.
  */
 #ifndef HOST_BENCH_BENCH_SDNPU_H
 #define HOST_BENCH_BENCH_SDNPU_H
@@ -24,8 +24,8 @@ enum sdnpu_table_kind {
 	SDNPU_T_ABLATION,
 	/* tokens that a pass emits (figure 13 of the paper) */
 	SDNPU_T_LENGTH,
-	/* drafted and accepted tokens by the source of the draft, and the time
-	 * of drafting */
+	/* for each source of drafts, the drafted and the accepted tokens of a
+	 * pass; and the time of drafting */
 	SDNPU_T_SOURCES,
 	SDNPU_T_CYCLES, /* use of the rows of NPU passes */
 	/* overhead of the techniques (section 4.4 of the paper) */

@@ -2,9 +2,9 @@
  * Progressive graph switching (section 3.2 and figure 8 of the sd.npu paper):
  * the device replaces its compute graphs for prompts by graphs for decoding
  * while it computes the prompt. Measures how long prompts of pseudo-random
- * tokens take with every plan of switching (when which graph is loaded).
- * Reports a table of times, and a chart of the times at which the NPU and the
- * loader of graphs are busy.
+ * tokens take with every switching plan (a plan says when each graph is
+ * loaded). Reports a table of times, and a chart of the times at which the NPU
+ * and the loader of graphs are busy.
  */
 #ifndef HOST_BENCH_BENCH_SDNPU_GRAPHS_H
 #define HOST_BENCH_BENCH_SDNPU_GRAPHS_H

@@ -97,8 +97,8 @@ static void add_columns(struct bench_table *t, bool on_phone, bool tested)
 		table_add_column(t, "p_value", "p", 5, 1);
 }
 
-/* Whether the points of a model get a p-value against greedy decoding with the
- * second model. */
+/* Whether each point of a model gets the p-value of its difference to greedy
+ * decoding with the second model. */
 static bool is_tested(const struct tts *t, unsigned model)
 {
 	return model == 0 && t->args->n_models > 1;
@@ -244,9 +244,9 @@ static void make_speed(const struct tts *t, struct bench_table *out)
 }
 
 /*
- * Fill the table that compares the cost of best-of-n with the first model to
- * greedy decoding with the second model, for several phones and pairs of
- * shapes.
+ * Fill the table that compares two costs, for several phones and pairs of
+ * shapes: the cost of best-of-n with the first model, and the cost of greedy
+ * decoding with the second model.
  */
 static void make_phones(const struct tts *t, struct bench_table *out)
 {
@@ -301,7 +301,7 @@ static void make_phones(const struct tts *t, struct bench_table *out)
 /* ---- pictures ------------------------------------------------------------ */
 
 /* Return the share of right answers of a method with the largest number of
- * samples with which the method was run. */
+ * samples for which the method has a point. */
 static double last_right(
 	const struct tts *t, unsigned model, const char *method)
 {
@@ -449,7 +449,8 @@ static void print_comparison(const struct tts *t, const struct tts_point *p,
 
 /* For each method of the first model that chooses a sample, print the number of
  * samples with which the method overtakes greedy decoding of the second model.
- * If no method does, compare the most accurate result with greedy decoding. */
+ * If no method overtakes it, compare the most accurate result of the first
+ * model with it. */
 static void print_overtaking(const struct tts *t)
 {
 	const struct tts_point *other = greedy_second(t), *best = NULL;

@@ -24,7 +24,8 @@ struct eval_subject {
 	const char *draft_model, *drafter; /* NULL if no drafts were used */
 	/* phone profile; NULL if no phone is modeled */
 	const char *clock;
-	/* constant power in W that the phone draws besides its busy engines */
+	/* constant power of the phone in W; busy engines add their own power to
+	 * it */
 	double base_w;
 	char priced_as[TANDEM_PRICED_AS]; /* as in struct tandem_report */
 	double temperature;
@@ -55,8 +56,9 @@ void eval_head_text(const struct eval_subject *, bool marked, FILE *);
 void eval_row_text(
 	const struct eval_subject *, const struct eval_result *, FILE *);
 
-/* Print the last row: the mean over the tasks, if there are several. If the
- * items are only prompts, print a note that nothing was scored. */
+/* If there are several tasks and all have ended, print the last row: the mean
+ * over the tasks. If the items are only prompts, print a note that nothing was
+ * scored. */
 void eval_mean_text(const struct eval_report *, FILE *);
 
 /* Print the report as one line of JSON. Returns 0, -ENOMEM or -EIO. */

@@ -323,8 +323,8 @@ void completion_print(FILE *f)
 	fputs("' ;;\n\thelp:help|help:--man) words='", f);
 	print_names(commands, f);
 	fputs("' ;;\n", f);
-	/* Print a case of the script's `case` for each subcommand, because
-	 * subcommands have options of their own. */
+	/* Print the cases of each subcommand in the script's `case` statement,
+	 * because subcommands have options of their own. */
 	for (size_t i = 0; commands[i]; i++) {
 		const struct command *const *inner = commands[i]->inner;
 		char name[64];

@@ -19,8 +19,8 @@ struct tandem_report;
  * progress_report(&cmd_progress, NULL, 0, 0) to erase the line. */
 void samples_draw(const char *line, uint32_t over, uint32_t of);
 
-/* Print the n samples of the last request; if `ids`, print token ids instead of
- * text. Returns 0, or -EIO with errno set. */
+/* Print the n samples of the most recent request; if `ids`, print token ids
+ * instead of text. Returns 0, or -EIO with errno set. */
 int samples_print(const struct tandem *, uint32_t n, bool ids, FILE *);
 
 /* Print to standard error which of the n samples have failed, and why. */

@@ -169,8 +169,8 @@ void probe_memory(struct finding *f)
 	}
 	finding_number(f, "total", total << 10);
 	finding_number(f, "available", (int64_t)room);
-	/* A model needs its size twice: once for the file in the page cache,
-	 * and once for the weights in shared buffers. */
+	/* A model needs memory of twice the size of its file: once for the file
+	 * in the page cache, and once for the weights in shared buffers. */
 	finding_means(f,
 		"Weights are copied from the model file into shared buffers: a "
 		"file of up to about %s fits into memory together with its "
