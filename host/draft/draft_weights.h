@@ -33,9 +33,9 @@ struct draft_weights {
 	uint8_t *packed; /* memory of all weights that were copied; owned */
 	struct draft_tensor (*layer)[WIRE_T_COUNT]; /* [n_layer] */
 	struct draft_tensor output_norm, output;
-	/* for EAGLE heads only: norms of the token's embedding and of the
-	 * target's final state, and the matrix that combines the two normed
-	 * vectors */
+	/* for EAGLE heads only: weights of the norms of the token's embedding
+	 * and of the target's final state, and the matrix that combines the two
+	 * normed vectors */
 	struct draft_tensor embd_norm, target_norm, fc;
 };
 

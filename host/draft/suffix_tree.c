@@ -15,18 +15,20 @@
 #define MAX_TOKENS ((size_t)1 << 30)
 /* All children worth listing, with at least 1 / SUFFIX_RARE of the node's
  * count, are among the first WALK children. Proof: when a child moves to the
- * front, it has at least 1 / (2 * SUFFIX_RARE) of its parent's count. Since a
- * child worth listing was last counted, the parent's count has grown by a
- * factor of at most SUFFIX_RARE. Each child that moved ahead of it since then
- * has at least 1 / (2 * SUFFIX_RARE) of the parent's count at that time, so
- * these are at most 2 * SUFFIX_RARE * SUFFIX_RARE = WALK - 1 children. */
+ * front, it has at least 1 / (2 * SUFFIX_RARE) of its parent's count. Let C be
+ * the parent's count when a child worth listing was last counted. The child's
+ * count is at most C and at least 1 / SUFFIX_RARE of the present count, so the
+ * present count is at most SUFFIX_RARE * C. Each child that has moved ahead
+ * since then has a count of at least C / (2 * SUFFIX_RARE). So these are at
+ * most 2 * SUFFIX_RARE * SUFFIX_RARE = WALK - 1 children. */
 #define WALK (2 * SUFFIX_RARE * SUFFIX_RARE + 1)
 
 struct node {
 	/* index in `token` of the first token of the node's label */
 	uint32_t text;
 	uint32_t parent;
-	/* number of suffixes whose path from the root reaches the label */
+	/* number of suffixes, of all sequences, whose path from the root
+	 * reaches the label */
 	uint32_t count;
 	/* first child, in a ring of siblings; NONE for a leaf */
 	uint32_t child;
@@ -160,8 +162,9 @@ static void link_last(struct suffix_tree *t, uint32_t parent, uint32_t node)
  * / SUFFIX_RARE of the parent's count without the live suffixes that end within
  * the parent's label; p->count includes these suffixes. As long as they are at
  * most half of p->count, every child that is listed passes this test. If they
- * are more than half, the parent has fewer than WALK children, and the order of
- * the children does not matter.
+ * are more than half, p->count is less than 2 * SUFFIX_DEPTH, because at most
+ * SUFFIX_DEPTH live suffixes end in labels. The parent then has fewer than WALK
+ * children, and their order does not matter.
  */
 static void advance(struct suffix_tree *t, uint32_t node)
 {
@@ -392,9 +395,10 @@ uint32_t suffix_tree_count(
 }
 
 /* List those children of a node whose count is at least 1 / SUFFIX_RARE of
- * `count`, the node's own count without the suffixes that end in its label. The
- * order is by descending count, and of equal counts by token id. `left` is at
- * least the total count of the children not yet visited. */
+ * `count`, the node's own count without the suffixes that end in its label.
+ * Children are listed by descending count, and those with equal counts by
+ * ascending token id. `left` is at least the total count of the children not
+ * yet visited. */
 static uint32_t children(const struct suffix_tree *t, uint32_t node,
 	uint32_t count, struct suffix_next *out)
 {

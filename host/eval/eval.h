@@ -1,7 +1,8 @@
 /*
- * Evaluates a decoder on the items of a task: the number of right answers, and
- * the costs. All items run in the same session, and each item starts with an
- * empty KV cache. Prints nothing; the caller gets the results in callbacks.
+ * Evaluates a decoder on the items of a task: counts the right answers, and
+ * adds up the costs. All items run in the same session, and each item starts
+ * with an empty KV cache. Prints nothing; the caller gets the results in
+ * callbacks.
  */
 #ifndef HOST_EVAL_EVAL_H
 #define HOST_EVAL_EVAL_H
@@ -33,7 +34,7 @@ struct eval_tally {
 
 /* Sums over the items. The members phone_* are modeled values of a simulated
  * phone; they are 0 without a simulated phone. The base power is the constant
- * power that the phone draws besides its busy engines. */
+ * power of the phone, to which busy engines add their own power. */
 /* clang-format off */
 #define EVAL_SUMS(X)                                                          \
 	X(uint64_t, tokens)       /* tokens of the outputs */                 \

@@ -18,9 +18,9 @@ struct reward_kind {
 	 * compute again (result of reward_tap_layers); NULL means 0. */
 	uint32_t (*tap_layers)(const struct reward *);
 	/* Read the file at reward->path, and set reward->own to the memory of
-	 * the kind. In any case reward_close then calls close(), unless it is
-	 * NULL, which releases what this memory refers to, and frees
-	 * reward->own. */
+	 * the kind. Whether read() succeeds or fails, reward_close later calls
+	 * close() (unless it is NULL), which releases what this memory refers
+	 * to, and then frees reward->own. */
 	int (*read)(struct reward *, struct err *);
 	int (*start)(struct reward *, struct session *,
 		const struct session_opts *, uint32_t texts, struct err *);
