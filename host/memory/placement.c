@@ -131,8 +131,8 @@ static bool longest_unused(const struct placement *p, uint32_t *victim)
 	return used != UINT64_MAX;
 }
 
-/* Unmap the block that the policy chooses, or all blocks with
- * PLACEMENT_DROP_ALL. Returns -ENOSPC if no block can be unmapped. */
+/* Unmap the block that the policy chooses; PLACEMENT_DROP_ALL unmaps all mapped
+ * blocks. Returns -ENOSPC if no block can be unmapped. */
 static int make_room(struct placement *p, uint32_t block, struct err *e)
 {
 	bool lru = p->policy != PLACEMENT_BELADY, any = false;

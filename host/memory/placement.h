@@ -5,7 +5,7 @@
  * 0 1 ... When there is no room for a block, mapped blocks are unmapped one at
  * a time until the block fits: always the block whose next use is furthest in
  * the future (Belady, "A study of replacement algorithms", 1966). In a cyclic
- * order, that is the block that was used last, never the least recently used
+ * order, that is the most recently used block, never the least recently used
  * block.
  *
  * Three other policies serve as baselines. The first two map a block when it is
@@ -19,9 +19,9 @@
  *             request does not use. A request computes one block for all rows
  *             of a pass, so all other blocks are unmapped. Public backends for
  *             NPUs make room in this way.
- *   fixed     Never unmap. All blocks are mapped before the first pass, which
- *             fails if the window is too small. This policy models a runtime
- *             without swapping.
+ *   fixed     Never unmap. All blocks are mapped before the first pass; if the
+ *             window is too small for all, placement_fill fails. This policy
+ *             models a runtime without swapping.
  *
  * The device may have an extended region in addition to the window, a memory
  * that only DMA reaches. Under every policy, a block without room in the window

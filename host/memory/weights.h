@@ -82,12 +82,12 @@ static inline bool block_ends(const struct block *b)
  *
  * The resident layers are divided into groups, called runs
  * (host/model/residency.h), and each run has the same number of blocks. There
- * are at least `want` resident blocks, or one per layer if fewer layers are
- * resident. There are more blocks if a block would otherwise exceed `limit`
- * bytes; only a block of a single layer may exceed `limit`. A strip of tiles
- * (the weights of 32 outputs) has at most `strip_max` bytes; weights_cut
- * returns -EFBIG if the flash image has larger strips. The caller owns *blocks
- * and frees them with weights_release.
+ * are at least `want` resident blocks or, if fewer than `want` layers are
+ * resident, one block per resident layer. There are more blocks if a block
+ * would otherwise exceed `limit` bytes; only a block of a single layer may
+ * exceed `limit`. A strip of tiles (the weights of 32 outputs) has at most
+ * `strip_max` bytes; weights_cut returns -EFBIG if the flash image has larger
+ * strips. The caller owns *blocks and frees them with weights_release.
  */
 struct weights_plan {
 	enum layout layout;

@@ -8,7 +8,7 @@
  *            the expected number of tokens of a cycle (a draft and its
  *            verification). R(v) is the product of Phi(q) along v's path; q is
  *            the draft's probability, and Phi corrects q with the results of
- *            the last verifications (struct gain_rule)
+ *            recent verifications (struct gain_rule)
  *   L(T)     the time of the cycle: drafting and verifying
  *            (host/tree/pass_cost.h)
  *
@@ -190,10 +190,10 @@ static void lever_report(const struct method_env *env, struct strbuf *line)
 
 /*
  * Whether pruning saves more time than the loss of tokens costs. The estimate
- * uses the shares of rows kept and of tokens lost in the last cycles. (In a
- * pass that waits for flash, pruned rows save no time.) While the cost of rows
- * is unknown, nothing is pruned, so that passes of full trees measure this
- * cost.
+ * uses the share of rows that pruning kept and the share of tokens that it lost
+ * in recent cycles. (In a pass that waits for flash, pruned rows save no time.)
+ * While the cost of rows is unknown, nothing is pruned, so that passes of full
+ * trees measure this cost.
  */
 static bool pruning_pays(const struct cycle *c)
 {

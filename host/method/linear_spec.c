@@ -96,8 +96,8 @@ static int linear_after_pass(struct denoising *d, struct err *e)
 	}
 	/*
 	 * Accept tokens while the drawn token equals the drafted token. At the
-	 * first difference the drawn token is generated, too. This token
-	 * becomes the next known token and is not cached yet.
+	 * first difference the drawn token still becomes part of the text. This
+	 * token becomes the next known token and is not cached yet.
 	 */
 	t->drafted = false;
 	do {

@@ -49,8 +49,8 @@ uint64_t cycle_now(const struct cycle *c)
 	return c->env->phone ? session_phone_ps(c->session) : clock_ns();
 }
 
-/* The drafter has worked since the last call of this function: add the time of
- * this work to the simulated phone's time. */
+/* The drafter has worked since the previous call of this function: add the time
+ * of this work to the simulated phone's time. */
 static void charge_draft(struct cycle *c)
 {
 	const struct drafter *d = c->source;

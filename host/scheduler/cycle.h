@@ -115,7 +115,7 @@ struct cycle {
 	 */
 	double prompt_rows, prompt_ns;
 
-	/* Arrays for the last pruning (struct prune_result of
+	/* Results of the most recent pruning (struct prune_result of
 	 * host/tree/prune.h). merit: for each node, the estimated probability
 	 * that the walk down the tree reaches the node. score: for each node,
 	 * the exit predictor's scores of the node's candidates (possible
@@ -138,9 +138,9 @@ void cycle_close(struct cycle *);
 void cycle_bind(struct cycle *, struct generation *, uint32_t sequence);
 
 /*
- * Read the prompt in separate passes. Tokens at the start of the prompt that
- * are already cached in the sequence are not read again.
- * session_logits(*last_row) gives the logits after the prompt.
+ * Read the prompt in passes of its own, which have no rows of other requests.
+ * Tokens at the start of the prompt that are already cached in the sequence are
+ * not read again. session_logits(*last_row) gives the logits after the prompt.
  */
 int cycle_read_prompt(struct cycle *, uint32_t *last_row, struct err *);
 
@@ -150,9 +150,9 @@ int cycle_read_prompt(struct cycle *, uint32_t *last_row, struct err *);
  * and no more nodes than the pass and the request allow. Returns &c->limits. */
 const struct build_limits *cycle_limits(struct cycle *, uint32_t depth);
 
-/* Call the drafter to expand a node (to draft its children). The statistics and
- * the time of drafting do not include this call; they include only the calls
- * that cycle_plan makes. */
+/* Call the drafter to expand a node (to draft its children). This call does not
+ * count in the statistics and in the time of drafting, which include only the
+ * calls that cycle_plan makes. */
 int cycle_expand(struct cycle *, uint32_t node, struct err *);
 
 /*

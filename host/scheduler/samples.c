@@ -343,8 +343,8 @@ bool samples_have_begun(const struct samples *p)
 }
 
 /* Resume the samples that have waited for each other at the ends of their
- * steps. A sample that has completed its next step early (`ready`) goes on
- * waiting. */
+ * steps. A sample that began the next step before the others and has already
+ * completed it (`ready`) goes on waiting. */
 static void resume(struct samples *p)
 {
 	for (uint32_t i = 0; i < p->n; i++) {

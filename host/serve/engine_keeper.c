@@ -158,8 +158,9 @@ static int make_room(struct server *s, const struct engine_entry *e,
 		if (open < ENGINES_OPEN_MAX && (!bound || used + need <= bound))
 			return 0;
 		/* Close the idle engine that was used least recently. If none
-		 * is idle, the engine that was opened first yields: this engine
-		 * accepts no new requests, so that it becomes idle. Only one
+		 * is idle, the engine that has been open for the longest time
+		 * yields: this engine accepts no new requests, so that it
+		 * becomes idle. Neither is ever the pinned engine. Only one
 		 * engine yields at a time. */
 		if (idle) {
 			close_engine(s, idle);

@@ -112,8 +112,9 @@ static int choose_by_size(struct session_plan *p, const struct model *m,
 	p->output_streamed = room < output;
 	if (!p->output_streamed)
 		room -= output;
-	/* Stream at least one layer: the slots have been reserved, and a
-	 * session without streamed layers creates no slots. */
+	/* Stream at least one layer, even if all layers fit into the remaining
+	 * memory. They fit only if the output matrix is streamed, which needs
+	 * slots, and a session without streamed layers creates no slots. */
 	p->resident = 0;
 	while (p->resident + 1 < m->n_layer &&
 		layers_bytes(p, m, p->resident + 1) <= room)
