@@ -186,8 +186,8 @@ struct session {
 	 * from shared memory, because the device may write shared memory at any
 	 * time. */
 	struct wire_likely *likely;
-	/* staging slot with the part of a streamed output matrix that is in
-	 * use */
+	/* staging slot that holds the part of a streamed output matrix with
+	 * which logits are now computed */
 	unsigned output_slot;
 	struct inflight inflight[MAX_INFLIGHT];
 	unsigned n_inflight, oldest;
@@ -213,13 +213,13 @@ struct session {
 
 	struct sequences *sequences;
 	struct batch *batch;
-	/* The last forward pass; each array has max_rows entries: */
+	/* The most recent forward pass; each array has max_rows entries: */
 	uint32_t hidden_rows;
 	uint32_t kept_rows; /* number of rows that can still be accepted */
 	enum visibility visibility;
 	struct row *row;
-	/* for each row, the row that must be accepted directly before it, or
-	 * -1 */
+	/* for each row, the row that must be accepted directly before it; -1 if
+	 * no row of the pass must be */
 	int32_t *above;
 	/* Position of the row's keys and values in its sequence: `at` in the
 	 * first opts.exit_layers layers, `upper` in all later layers. */

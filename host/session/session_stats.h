@@ -116,7 +116,7 @@ struct graph_event {
 	/* runs of the cache (KV_RUN adjacent slots) that were copied because
 	 * several sequences shared them */                                   \
 	X(LESS, APART, copied_runs)                                           \
-	/* counters of the device: WIRE_COUNTERS */                           \
+	/* the device's counters, explained at WIRE_COUNTERS (ipc/wire.h) */   \
 	X(LESS, WHOLE, dma_bytes) X(LESS, WHOLE, invalidated_lines)           \
 	X(LESS, WHOLE, cleaned_lines) X(LESS, WHOLE, evicted_lines)           \
 	X(LESS, WHOLE, whole_calls)                                           \
@@ -147,8 +147,8 @@ struct session_stats {
 	 * since the last session_hash_anew */
 	uint64_t logits_hash;
 	/* Cost of all work on the simulated phone. Its total_ps is the time
-	 * from start to end, which is less than the sum of the parts where
-	 * flash, NPU and CPU overlap. */
+	 * from start to end. If flash, NPU and CPU work at the same time,
+	 * total_ps is less than the sum of their times. */
 	struct price price;
 	struct switch_stats graphs;
 	uint32_t blocks, layers_per_block;

@@ -27,8 +27,8 @@
 
 /* ---- the plan ------------------------------------------------------------ */
 
-/* A typical run of a block, for cost estimates: the decode graph, at half of
- * the context length. */
+/* A typical run of a block, for cost estimates: a full run of the decode graph
+ * whose rows attend to half of the context. */
 static struct priced_run expected(const struct session *s, uint32_t block)
 {
 	const uint32_t rows = s->plan.graph_rows[s->plan.decode_graph];
@@ -221,8 +221,8 @@ int session_plan_swap(struct session *s, struct err *e)
 		by_layer &=
 			s->unit[i].layers.end <= s->unit[i].layers.first + 1;
 	/* If some units must be copied, make each layer a separate unit. The
-	 * two slots then take the least room in the device's window, and copies
-	 * overlap runs of other layers. */
+	 * two slots then take the least room in the device's window, and a
+	 * layer is copied while other layers run. */
 	if ((ret || s->swapping.plan.temporary) && !by_layer) {
 		s->plan.least_blocks = s->plan.resident;
 		s->plan.by_layer = true;

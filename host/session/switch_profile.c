@@ -76,8 +76,9 @@ static int measure(struct session *s, struct err *e)
 	}
 	if (!ret)
 		ret = load_all(s, GRAPH_DECODE, e);
-	/* Measure the decode graph at the same two lengths, because the time of
-	 * attention may grow in steps of whole tiles. */
+	/* Measure the decode graph at the same two lengths: the time of
+	 * attention may grow in steps of whole tiles, so times at different
+	 * lengths could not be compared. */
 	for (unsigned i = 2; i-- && !ret;) {
 		session_truncate(s, SESSION_TEXT,
 			length[i] - least(length[i], rows[GRAPH_DECODE]));

@@ -13,8 +13,8 @@
 static const struct shipped models = { "TANDEM_MODELS", "models",
 	"flash/models", "the models" };
 
-/* Each of these texts gives an option's name in the library and, in brackets,
- * its name on the command line. */
+/* Each of these texts gives an option's name in the library and, in
+ * parentheses, its name on the command line. */
 #define GIVE_MODEL "give a file by the option model (-m FILE), or "
 #define GIVE_DRAFT "give a file by the option draft (--draft FILE), or "
 

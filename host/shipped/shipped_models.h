@@ -49,7 +49,8 @@ int models_choose(
 	const char *named, enum model_role, char path[PATH_MAX], struct err *);
 
 /* Like models_find(), but for the held-out items of a task, which are in the
- * file tasks/TASK.jsonl. `task` must be a short name. */
+ * file tasks/TASK.jsonl. `task` is the name of the task, not a path, and has at
+ * most 47 bytes. */
 int models_find_task(const char *task, char path[PATH_MAX], struct err *);
 
 #endif
