@@ -307,9 +307,10 @@ static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
 	}
 }
 
-/* Compile code only for the numbers n of rows that can occur. If few() is not
- * 0, decoded codes are used only if there are several register tiles, and then
- * each tile has at least ROWS / 2 rows (rows_next). */
+/* Compile `panels` only for the numbers n of rows per register tile that can
+ * occur. If few() is not 0, decoded codes (`ready`) are used only for several
+ * register tiles, and each of these then has at least ROWS / 2 rows
+ * (rows_next). */
 #define PANELS(n)                                                          \
 	case n:                                                            \
 		if (n <= (ready ? ROWS : FEW_ROWS) &&                      \

@@ -2,10 +2,11 @@
  * Scores of many query heads for one block of keys. The keys are transposed to
  * [element][slot], so that a machine vector holds one element of several slots.
  * The kernel for one row sums a score in the 16 lanes of a vector. This kernel
- * has 16 vectors instead, each a chain of fma in ascending order from zero, and
- * adds the vectors in the order of lane_sum's tree. The result has the same
- * bits, but no lanes within a vector need to be added. If several rows share
- * the block, the transposition saves more time than it takes. Only
+ * has a vector for each of these 16 lanes instead, with one score in each of
+ * its own lanes. It sums each vector by fma, from zero, in ascending order of
+ * the elements, and adds the 16 vectors in the order of lane_sum. The result
+ * has the same bits, but no lanes within a vector need to be added. If several
+ * rows share the block, the transposition saves more time than it takes. Only
  * kern_attend_rows.c includes this file.
  */
 #ifndef TENSOR_KERN_TRANSPOSE_H

@@ -110,8 +110,8 @@ struct call_reader {
 	void *arg;
 
 	int state;
-	/* number of bytes of the marker that are matched; within a call, number
-	 * of quotes that were read */
+	/* outside of calls, number of bytes of the marker that are matched;
+	 * within a call, number of quotation marks that were read */
 	uint32_t matched;
 	unsigned n; /* number of calls that have begun */
 	char name[65];

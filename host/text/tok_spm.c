@@ -1,8 +1,8 @@
 /*
  * SentencePiece-style tokenizing (Kudo and Richardson, 2018, BPE mode). Spaces
  * become U+2581; then adjacent symbols whose joined text is a token are merged,
- * the token with the highest score first. For a symbol that is not a token, the
- * tokens of its bytes are output.
+ * the token with the highest score first. For a symbol that is not a token
+ * after all merges, the tokens of its bytes are output.
  */
 #include "base/err.h"
 #include "host/text/tokenizer_impl.h"

@@ -98,7 +98,9 @@ struct tokenizer {
 	int32_t byte_piece[256];
 
 	/* members for SentencePiece-style tokenizers */
-	/* [n_vocab] order in which tokens are merged, the smallest first */
+	/* [n_vocab] for each token, its place in the order of merging: of
+	 * several possible merges, the one whose token has the smallest number
+	 * is done first */
 	uint32_t *order;
 	bool space_prefix;
 	/* whether every token lies within one word, so that words can be
@@ -209,8 +211,8 @@ void merger_begin(struct merger *); /* removes all symbols */
 int merger_add(struct merger *, uint32_t at, uint32_t len, int32_t piece);
 /*
  * Merge adjacent symbols until no pair can be merged. The pair with the
- * smallest order is merged first, of equal pairs the leftmost. The time is O(n
- * log n). Afterwards the list of symbols starts at symbol 0.
+ * smallest order is merged first; of pairs with equal order, the leftmost. The
+ * time is O(n log n). Afterwards the list of symbols starts at symbol 0.
  */
 int merger_run(struct merger *, const struct tokenizer *, const char *word,
 	merge_pair_fn *);

@@ -97,8 +97,10 @@ struct timeline {
 	size_t n_text;
 	struct timeline_track *track;
 	size_t n_track;
-	/* The slices, in the order of their begin events in the file. For
-	 * slices of host and phone this is also the order of their times. */
+	/* The slices, in the order of their begin events in the file. Slices of
+	 * the host and of the phone are recorded when they begin, so for them
+	 * this is also the order of time. Slices of the device are recorded
+	 * later, when the host reads them. */
 	struct timeline_slice *slice;
 	size_t n_slice;
 	struct timeline_arg *arg;

@@ -63,18 +63,18 @@ static inline uint64_t price_vector_even_ps(
 }
 
 /*
- * Compute the total time and the energy of an operator, with its launch. The
- * engines form a pipeline over the pieces of the operator. Each engine waits
- * until the engines before it have processed the first piece; afterwards the
- * slowest engine determines the time. *first has the time of each engine for
- * the first piece, which is at most the engine's time in *p. All times in
+ * Compute the total time and the energy of an operator, including its launch.
+ * The engines form a pipeline over the pieces of the operator. Each engine
+ * waits until the engines before it have processed the first piece; afterwards
+ * the slowest engine determines the time. *first has the time of each engine
+ * for the first piece, which is at most the engine's time in *p. All times in
  * *first are 0 if no engine waits for another engine.
  */
 void price_finish(
 	const struct soc *, struct price *p, const struct price *first);
 
-/* Add to *p `seconds` of the vector units during which no other engine works.
- */
+/* Add to *p the cost of `seconds` in which only the vector units work.
+ *  */
 void price_add_vector(const struct soc *, double seconds, struct price *p);
 
 /* Add to *p the cost of passing `bytes` of results from one operator to the
