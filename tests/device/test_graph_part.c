@@ -12,8 +12,10 @@
 #include <errno.h>
 #include <string.h>
 
-#define ROWS  5
-#define WHOLE 100 /* ids of graphs; the parts have ids from 101 on */
+#define ROWS 5
+/* id of the graph of the whole layer; the graphs of parts have the ids from 101
+ * on */
+#define WHOLE 100
 
 /* A split point: a layer is split before this row of this tensor (gate, up or
  * down). The rig's matrices gate, up and down have 96, 96 and 64 rows. */

@@ -423,7 +423,8 @@ static void fill_up(int fd)
 	assert_int_equal(write(fd, &most, sizeof(most)), sizeof(most));
 }
 
-/* The counter is full from the start, which the device detects. */
+/* The counter of the eventfd that the device would ring is full before the
+ * first request. The device notices this before it writes. */
 static void doorbell_filled(void **state)
 {
 	int bells[2] = { eventfd(0, EFD_NONBLOCK), eventfd(0, EFD_NONBLOCK) };
@@ -458,8 +459,8 @@ static bool comes_to_ring(pid_t pid)
 		info.entry.nr == SYS_write && info.entry.args[2] == 8;
 }
 
-/* The counter is filled after the device has checked it, but before the device
- * writes to it. */
+/* The counter of the eventfd is filled after the device has checked the
+ * counter, but before the device writes to the eventfd. */
 static void doorbell_filled_meanwhile(void **state)
 {
 	int bells[2] = { eventfd(0, EFD_NONBLOCK), eventfd(0, EFD_NONBLOCK) };

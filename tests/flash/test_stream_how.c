@@ -1,7 +1,7 @@
 /*
- * Tests the text of stream_how, which says how a stream reads, also if the
- * system refuses io_uring or locked memory. Also tests which block size
- * stream_tune finds and saves.
+ * Tests the text of stream_how, which says how a stream reads: on a system as
+ * it is, and on one that refuses io_uring or locked memory. Also tests which
+ * block size stream_tune finds and saves.
  */
 #include "tests/flash/stream_rig.h"
 
@@ -109,9 +109,9 @@ static void in_child(int (*run)(struct image *))
 	int status;
 	pid_t pid;
 
-	/* The child ends by exit(), so that its lines are counted (make
-	 * coverage). Without fflush the child would write buffered output
-	 * again. */
+	/* The child ends by exit(), so that `make coverage` counts the lines
+	 * that the child has run. Without fflush the child would write buffered
+	 * output again. */
 	fflush(NULL);
 	pid = fork();
 	assert_true(pid >= 0);

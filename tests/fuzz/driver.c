@@ -174,8 +174,8 @@ static int add_file(const char *dir, const char *name, struct err *e)
 	return ret;
 }
 
-/* Add the files of a folder in the order of their names, which determines input
- * N. */
+/* Add the files of a folder in the order of their names, because input N
+ * depends on the order of the corpus. */
 static int add_dir(const char *dir, struct err *e)
 {
 	struct dirent **list;
@@ -216,7 +216,8 @@ static int add_seeds(struct err *e)
 
 /* ---- mutation -------------------------------------------------------- */
 
-/* Random numbers for input number `stream`; each number is used once. */
+/* State of the random generator for the input with number `stream`; `at` counts
+ * the draws. */
 struct draw {
 	uint64_t seed, stream, at;
 };

@@ -371,8 +371,8 @@ static int check_bytes(struct place *p, unsigned slot, unsigned x)
 	size_t n = flash_extent_bytes(x);
 	uint8_t *at = bytes_at(p, slot_off(slot), n);
 
-	/* The inserted bug: a byte of an extent with number 5 or more changes
-	 * after the stream has checked the extent. */
+	/* The bug that `plant` inserts: a byte of an extent with number 5 or
+	 * more changes after the stream has checked the extent. */
 	if (p->run->plant && x >= 5)
 		at[n / 2] ^= 1;
 	for (size_t i = 0; i < n; i++)

@@ -266,8 +266,8 @@ static int put(struct place *p, uint32_t units, bool publish)
 		bad = inside(p, at, len);
 	if (bad || ret)
 		return bad;
-	/* The inserted bug: the bytes are written after the index that
-	 * publishes them. */
+	/* The bug that `plant` inserts: the bytes of a packet are written after
+	 * the index that publishes the packet. */
 	if (publish && p->run->plant)
 		ring_publish(&p->tx);
 	write_packet(at, len, p->next);

@@ -104,11 +104,12 @@ static void check_near(
 
 /*
  * Check a scene against double precision. A score has an error of dim / 16 + 5
- * roundings and two more, each at most 2^-24 of the sum of |q k|. A softmax
- * weight has this relative error twice, in the weight itself and in the sum of
- * the weights, and in addition the 2e-7 of the exponential. The products with
- * values are added one after another within each block of 64 slots, and then
- * the sums of the blocks.
+ * roundings and two more, each at most 2^-24 of the sum of |q k|. The error of
+ * a score becomes a relative error of its softmax weight. It counts twice, for
+ * the weight itself and for the sum of the weights by which it is divided; the
+ * error of the exponential, 2e-7, is added. The products with values are added
+ * one after another within each block of 64 slots, and then the sums of the
+ * blocks.
  */
 static void check_exact(const struct scene *s)
 {

@@ -205,8 +205,9 @@ static void fill(uint8_t *tile, uint64_t seed, unsigned t)
 	tile[5] = 0x60;
 }
 
-/* Get the weights of a tile with which a kernel multiplies, in fp16 and in the
- * order of tile-f16, as products with the unit matrix. */
+/* Get the weights with which a kernel multiplies if it is given this tile, in
+ * fp16 and in the order of tile-f16. The weights are the products with the unit
+ * matrix. */
 static void of_kernel(uint16_t *out, const struct kern *k, enum dtype type,
 	const uint8_t *tile)
 {
