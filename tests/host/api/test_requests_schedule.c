@@ -54,7 +54,8 @@ struct running {
 	 * lane must be in the pass. */
 	size_t tokens;
 	bool due;
-	/* passes with free rows since a pass had a row of the lane */
+	/* number of passes with free rows since the most recent pass with a row
+	 * of the lane */
 	unsigned waited;
 };
 
@@ -287,8 +288,8 @@ static uint32_t slots_held(const struct scheduler *l, const struct lane *x)
 /*
  * Mark the lanes that must be in the next pass. Running lanes come first, then
  * paused lanes, then waiting lanes. A lane is due if it is among the first
- * l->width lanes in this order, and the KV cache has slots for it and for all
- * lanes before it besides the slots that later lanes hold.
+ * l->width lanes in this order, and the KV cache has enough slots for this lane
+ * and all lanes before it, without the slots that later lanes hold.
  */
 static void mark_due(struct schedule *p)
 {

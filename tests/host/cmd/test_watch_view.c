@@ -257,10 +257,10 @@ static void make_token(
 	m->step.text = m->text.data ? m->text.data : "";
 }
 
-/* Build a step from strings, one per token; the list ends with NULL: "m" is a
- * mask, "end" an end token. In other strings the first letter is the token's
- * mark (v visible, s stable, d draft), and the rest is its text. `held` is text
- * that was withheld from the sink before the step. */
+/* Build a step from a list of strings, one per token, that ends with NULL. "m"
+ * is a mask, "end" an end token. In other strings the first letter is the
+ * token's mark (v visible, s stable, d draft), and the rest is its text. `held`
+ * is text that was withheld from the sink before the step. */
 static void make_step(struct made *m, const char *held, const char *const *s)
 {
 	make(m, held);
@@ -371,7 +371,7 @@ static void test_wraps(void **state)
 	screen_is(f,
 		"line|abcdefghij|klmnop" HAN HAN "|" HAN "q" MASK "|pass 4, 1");
 	cursor_is(f, 1, 0);
-	/* text for the sink; the view shows it at its next step */
+	/* text for the sink; the view does not show it before the next step */
 	text(f, "hijklm");
 	screen_is(f,
 		"line|abcdefghij|klmnop" HAN HAN "|" HAN "q" MASK "|pass 4, 1");

@@ -204,8 +204,8 @@ static void test_large_model_is_the_definition(void **state)
 /* ---- against another program --------------------------------------- */
 
 /* Read the input ids from the file. The file lists the successor of each input
- * token, so the input is 1 and all listed ids but the last. Returns their
- * number. */
+ * token, so the input is token 1, followed by all listed ids but the last.
+ * Returns the number of input ids. */
 static unsigned read_ids(const char *path, int32_t *id, unsigned most)
 {
 	FILE *file = fopen(path, "re");
@@ -278,7 +278,8 @@ static void test_stories(void **state)
 
 /* ---- any order of appending ---------------------------------------------- */
 
-/* tokens of several passes, of which the last one is partly full */
+/* number of tokens of a text that takes several passes; the final pass is not
+ * full */
 enum { LONG = 200 };
 
 /* The logits after n tokens that are appended one by one. */

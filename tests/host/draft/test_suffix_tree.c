@@ -117,8 +117,8 @@ static void fail_at(
 
 /* Check the children that the tree lists at *p, the node of the text's last l
  * tokens followed by the n tokens of `path`. The children must be exactly the
- * tokens that follow in at least one of SUFFIX_RARE occurrences. All token ids
- * are below `kinds`. */
+ * tokens that follow in at least 1 / SUFFIX_RARE of all occurrences. All token
+ * ids are below `kinds`. */
 static uint32_t check_next(const struct suffix_tree *t, const struct text *x,
 	uint32_t l, int32_t *path, uint32_t n, const struct suffix_place *p,
 	uint32_t kinds, struct suffix_next *next)
@@ -240,7 +240,7 @@ static void test_random(void **state)
 	free(x);
 }
 
-/* Follow the tree with a text that is not added to it. */
+/* Follow a text in the tree without adding the text to the tree. */
 static void test_follow(void **state)
 {
 	struct draw d = { .seed = harness_seed(), .text = 1u << 20 };

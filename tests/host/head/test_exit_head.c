@@ -131,8 +131,9 @@ static void pad(struct strbuf *b)
 		u8(b, 0);
 }
 
-/* Write a block of 32 values in 8 bits, and its values to `out`. The fp16
- * scales are powers of two from 2^-10 to 2^-3. */
+/* Append a block of 32 numbers of 8 bits to `b`, and store the values that the
+ * numbers stand for in `out`. The fp16 scale of a block is a power of two from
+ * 2^-10 to 2^-3. */
 static void put_q8_0(struct strbuf *b, double *out, uint64_t seed)
 {
 	unsigned power = (unsigned)(rng_uniform(1, seed, 32) * 8);

@@ -1,11 +1,11 @@
 /*
- * The method block, which generates a text block by block and fills the masks
- * of one block in each pass, from weights to tokens. The text is compared with
- * that of the naive decoder (naive_llada.h), which recomputes the whole text in
- * each pass with an explicit attention mask. The cached keys and values of a
- * block are compared with those of the same text computed at once. Texts with
- * different device settings are compared with each other. The tests use a real
- * device process ($TANDEM_NPU; skipped if unset) and a fake device.
+ * Tests the method block from weights to tokens. The method generates a text
+ * block by block, and each pass fills masks of one block. The text is compared
+ * with that of the naive decoder (naive_llada.h), which recomputes the whole
+ * text in each pass with an explicit attention mask. The cached keys and values
+ * of a block are compared with those of the same text computed in one pass.
+ * Texts with different device settings are compared with each other. The tests
+ * use a real device process ($TANDEM_NPU; skipped if unset) and a fake device.
  */
 #include "base/err.h"
 #include "host/method/methods.h"

@@ -47,7 +47,9 @@ struct session {
 	uint32_t n, begin;
 	uint64_t hash;
 	unsigned passes, masks[MAX_PASSES], rows;
-	uint32_t valid;    /* rows of the last pass that gave a token */
+	/* number of rows of the most recent pass from which a mask was filled
+	 */
+	uint32_t valid;
 	unsigned fails_at; /* number of the failing pass, from 1 */
 };
 
@@ -489,7 +491,7 @@ struct observer {
 	/* last: number of the pass after which the observer ends the text; 0
 	 * means none */
 	unsigned seen, last;
-	size_t first; /* member `first` of the last step */
+	size_t first; /* member `first` of the newest step */
 };
 
 /* Check the step that follows a pass: it has the pass's input with some of the
@@ -504,8 +506,8 @@ static int watch_step(void *arg, const struct gen_step *step)
 	w->seen++;
 	assert_int_equal(step->pass, w->seen);
 	assert_int_equal(s->passes, w->seen);
-	/* The positions of the block before the step have no masks, because
-	 * their tokens are already part of the text. */
+	/* The positions of the block that precede the positions of the step
+	 * have no masks, because their tokens are already part of the text. */
 	assert_in_range(step->first, s->begin, s->n - 1);
 	for (size_t i = s->begin; i < step->first; i++)
 		assert_true(s->x[i] != MASK);
@@ -541,7 +543,7 @@ static void test_steps_are_reported(void **state)
 		(n - N_PROMPT) * sizeof(*text));
 }
 
-/* An observer can end the text. The tokens of the last step are then
+/* An observer can end the text. The tokens of the step at which it does so are
  * dropped. */
 static void test_observer_ends_the_text(void **state)
 {
@@ -609,7 +611,7 @@ static void test_full_context_is_an_error(void **state)
 	f->s.max_rows = N_PROMPT + 13;
 	assert_int_equal(run(f), -ENOSPC);
 	assert_non_null(strstr(f->e.text, "at most 20"));
-	/* as many tokens as fit in a pass after the prompt */
+	/* the tokens that fit in one pass together with the prompt */
 	assert_int_equal(gen_generated(f->g), 13);
 	f->s.context = N_PROMPT;
 	assert_int_equal(run(f), -ENOSPC);

@@ -1,6 +1,6 @@
 /* Trees whose rows are pruned in the middle of the model, on a real device
- * process ($TANDEM_NPU; skipped if unset). The text of lever equals plain
- * decoding token for token, even with a random exit predictor. */
+ * process ($TANDEM_NPU; skipped if unset). The text of lever equals the text of
+ * plain decoding token for token, even with a random exit predictor. */
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/method/methods.h"
@@ -64,8 +64,8 @@ static void test_pruning_changes_nothing(void **state)
 	pair_close(&f->w.s);
 }
 
-/* Texts of every length, sampled and with streamed layers, equal plain
- * decoding. */
+/* Texts of several lengths, drawn at a temperature and from a model with
+ * streamed layers, equal the texts of plain decoding. */
 static void test_pruned_texts_end_alike(void **state)
 {
 	struct fixture *f = *state;

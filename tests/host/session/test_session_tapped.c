@@ -22,7 +22,7 @@ struct kept {
 	size_t n;
 };
 
-/* Keep the states of rows [0, rows) of the last pass. */
+/* Keep the states of rows [0, rows) of the pass that has just ended. */
 static void take(struct session *s, struct kept *k, uint32_t rows)
 {
 	for (uint32_t i = 0; i < rows; i++)

@@ -79,7 +79,8 @@ static struct tree *random_tree(void)
 
 /* ---- merits and rates, computed anew ------------------------------------- */
 
-/* The probability that the token of v follows the path of its parent. */
+/* The probability that the target draws the token of v after the path of its
+ * parent. */
 static double edge(const struct predictor *p, const struct prune_opts *o,
 	const struct tree *t, uint32_t v)
 {
@@ -290,8 +291,10 @@ static void test_unusual_scores(void **state)
 	tree_close(t);
 }
 
-/* The weights of draft and predictor are learned from verifications, once with
- * a predictor that is right and once with one that is noise. */
+/* The weights of draft and predictor are learned from verifications. The
+ * verified tokens are drawn from the draft's probabilities in one case, and
+ * from the predictor's scores in the other; the weight of the source must
+ * become 1, and the other weight 0. */
 static void test_learns_whom_to_trust(void **state)
 {
 	seed = harness_seed();
