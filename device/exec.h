@@ -3,8 +3,9 @@
  * of each operator. Weights are fetched in pieces into the workers' shares of
  * the TCM, the NPU's on-chip memory.
  *
- * Each output value is computed by one worker, from one row and the weights. So
- * the bytes of an output do not depend on the number of threads or on the other
+ * Each output value is computed by one worker, from one row, the weights and
+ * the cached keys and values. So the bytes of an output do not depend on the
+ * number of threads nor, with the same cached keys and values, on the other
  * rows of the run. Padding rows are not computed.
  */
 #ifndef DEVICE_EXEC_H

@@ -70,11 +70,11 @@ uint16_t brackets_name(struct brackets *t, const char *function)
 }
 
 /*
- * Find the table's entry for this bracket (access of the CPU). The entry is
- * found by the buffer, the offset and the kind of access (read or write), so it
- * may belong to an earlier access that failed and never ended. If the table has
- * no entry and `or_free` is set, find a free entry. Returns NULL if no entry is
- * found; the bracket is then not published.
+ * Find the table's entry for this bracket. The entry is found by the bracket's
+ * buffer, offset and kind of access (read or write), so it may belong to an
+ * earlier bracket that failed and never ended. If the table has no entry and
+ * `or_free` is set, find a free entry. Returns NULL if no entry is found; the
+ * bracket is then not published.
  */
 static struct wire_hold *find_hold(
 	struct brackets *t, const struct buffer_bracket *b, bool or_free)

@@ -7,8 +7,9 @@
  * of rows stay in registers and are added to the outputs at the end of the
  * chunk. The codes (quantized weights) of the chunk must be arranged in the
  * order of the dot products. For many rows the codes are arranged once, in the
- * workspace; for few rows they are arranged in registers. All other operations
- * are the same, so the result does not depend on the number of rows.
+ * workspace; for few rows they are arranged in registers, again for each
+ * register tile of rows. All other operations are the same, so the result does
+ * not depend on the number of rows.
  */
 #include "tensor/kern_q8_chunk.h"
 #include "tensor/kern_q8_narrow.h"

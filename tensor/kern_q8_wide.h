@@ -23,8 +23,9 @@
 
 /* For up to this number of rows, a product whose weights are decoded in
  * registers uses a single register tile. With VNNI, decoding once for eight
- * rows is faster, although the float32 sums of eight rows do not fit the
- * registers and are kept in the L1 cache. */
+ * rows is faster than decoding for each of two smaller tiles, although the
+ * float32 sums of eight rows do not fit the registers and are kept in the L1
+ * cache. */
 #ifdef __AVX512VNNI__
 #define FEW_ROWS 8
 #else
@@ -33,11 +34,11 @@
 
 /*
  * The number of rows up to which it is faster to decode a chunk again for each
- * register tile than to store its decoded codes. For nibbles the limit is one
- * register tile, because decoding costs as much as the products of three rows.
- * For int8 codes with AVX-512 the limit is several tiles, because decoding is
- * only an exclusive or. For Arm the limit is 0, because Arm has too few
- * registers to decode without storing.
+ * register tile than to store its decoded codes. For nibbles, and for int8
+ * codes with AVX2, the limit is one register tile; decoding nibbles costs as
+ * much as the products of three rows. For int8 codes with AVX-512 the limit is
+ * several tiles, because decoding is only an exclusive or. For Arm the limit is
+ * 0, because Arm has too few registers to decode without storing.
  */
 static ALWAYS_INLINE unsigned few(bool four)
 {

@@ -217,7 +217,7 @@ static const struct column_spec drafted_columns[] = {
 /* ---- use of the rows of NPU passes --------------------------------------- */
 
 /* The rows of this table use two graphs, as the paper does: a pass always runs
- * all rows of the decode graph, so its rows without a drafted token count as
+ * all rows of the decode graph, so its rows without a token count as
  * padding. */
 static const struct table_variant cycles[] = {
 	{ "+G+SD", { CHAIN, "draft=sam", TWO } },
