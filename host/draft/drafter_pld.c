@@ -1,9 +1,9 @@
 /*
- * Prompt lookup decoding (Saxena, 2023); the name in --draft is `pld`. The last
- * 3 tokens are searched for from the beginning of the sequence; the 10 tokens
- * after the first match are the draft. If there is no match, the last 2 tokens
- * are searched for, and then the last token. A match that is followed by fewer
- * than 10 tokens is skipped.
+ * Prompt lookup decoding (Saxena, 2023); the name in --draft is `pld`. With the
+ * default options, the last 3 tokens of the sequence are searched for from its
+ * beginning; the 10 tokens after the first match are the draft. If there is no
+ * match, the last 2 tokens are searched for, and then the last token. A match
+ * that is followed by fewer than 10 tokens is skipped.
  */
 #include "base/err.h"
 #include "base/opt.h"

@@ -58,9 +58,10 @@ struct cycle {
 	 * Pruning of the next pass, set by the method's `plan` or `grown`.
 	 * exit: the exit predictor (a small model that scores tokens from the
 	 * hidden states of an early layer), which the method owns. prune: the
-	 * pruning options. At the exit layer (the last of the method's
-	 * exit_layers) the predictor chooses the rows that the later layers
-	 * compute. If `exit` is NULL, the later layers compute all rows.
+	 * pruning options. At the exit layer (the last of the first exit_layers
+	 * layers, a number that the method chooses) the predictor chooses the
+	 * rows that the later layers compute. If `exit` is NULL, the later
+	 * layers compute all rows.
 	 */
 	const struct exit_head *exit;
 	const struct prune_opts *prune;

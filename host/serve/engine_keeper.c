@@ -257,7 +257,8 @@ static void load(struct server *s, struct engine_entry *e)
 }
 
 /* Do the next pending task. Returns false if there is no task; *ns is then the
- * time until the next engine exceeds its idle time and must be closed. */
+ * time until the next engine has been idle for too long and must be closed, or
+ * FOREVER. */
 static bool keep(struct server *s, uint64_t *ns)
 {
 	uint64_t now = clock_ns();

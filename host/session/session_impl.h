@@ -1,10 +1,13 @@
 /*
- * The private state of a session; included only by the files of the session.
- * session_open.c opens a session, session_attach.c sets up a device,
- * session_cache.c manages the sequences, session_pass.c runs passes with the
- * requests of session_blocks.c and session_inflight.c, session_swap.c copies
- * weights by a plan, and session_switch.c switches graphs. session.c computes
- * logits, charges host work to simulated phone time, and has the counters.
+ * The private state of a session; included only by the files of the session and
+ * by tests. session_open.c opens a session, session_attach.c sets up a device,
+ * session_cache.c manages the sequences, and refresh.c recomputes parts of the
+ * cache. session_prefill.c reads prompts, session_pass.c runs passes with the
+ * requests of session_blocks.c and session_inflight.c, session_experts.c runs
+ * layers with experts, and session_predict.c gets predictions from the device.
+ * session_swap.c copies weights by a plan. session_switch.c switches graphs, by
+ * the times that switch_profile.c measures. session.c computes logits, charges
+ * host work to simulated phone time, and has the counters.
  */
 #ifndef HOST_SESSION_SESSION_IMPL_H
 #define HOST_SESSION_SESSION_IMPL_H

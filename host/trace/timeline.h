@@ -67,7 +67,8 @@ struct timeline_slice {
 	uint64_t begin, end; /* times in ns */
 	/* index of the enclosing slice + 1; 0 if there is none */
 	uint32_t below;
-	/* number of slices, on any track, that began before this slice ended */
+	/* number of slices, on any track, whose begin events precede the end
+	 * event of this slice in the file */
 	size_t until;
 	/* index of the slice's first argument + 1; 0 if the slice has none */
 	size_t arg;

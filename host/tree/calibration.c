@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <math.h>
 
-/* number of observations over which the sums dd, de and ee (calibration.h)
- * extend; older observations lose influence */
+/* Each observation takes away 1 / MEMORY of what all earlier observations have
+ * added to the sums dd, de and ee (calibration.h). */
 #define MEMORY 200
 /* Fisher information assumed for the initial weights. For comparison: an
  * observation in which no candidate is nearly certain adds about 0.33. */
