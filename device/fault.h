@@ -8,8 +8,8 @@
  * device process passes the number to the new process. Events other than
  * start#N (the N-th start of a device) apply to the first device only. A
  * listening device serves each host in a separate process. These processes
- * share one plan in memory, and each process continues the counts of the
- * previous process.
+ * share one plan in memory, and each process continues the counts of requests
+ * and maintenance calls of the previous process.
  *
  * Only the thread that runs requests may call the functions, except for
  * fault_inside and fault_drops, which any thread may call.

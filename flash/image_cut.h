@@ -1,8 +1,8 @@
 /*
- * Splits an extent into several extents that are read separately, each with its
- * own checksum. The extent is read once: the bytes that were read are compared
- * with the checksum of the whole extent, and the checksums of the new extents
- * are computed from the same bytes.
+ * Splits an extent into several new extents, each with its own checksum, so
+ * that each can later be read alone. The old extent is read only once: the
+ * bytes that were read are compared with the checksum of the old extent, and
+ * the checksums of the new extents are computed from the same bytes.
  */
 #ifndef FLASH_IMAGE_CUT_H
 #define FLASH_IMAGE_CUT_H

@@ -35,8 +35,8 @@
 
 struct err;
 
-/* Spins of at least this length are never shortened. Shorter spins are
- * shortened for a while after the spinning thread was preempted. */
+/* If a wait asks for a spin of at least this length, the spin is never
+ * shortened. Other spins may be (see doorbell_wait). */
 #define DOORBELL_PATIENT_NS 10000000
 
 enum doorbell_kind {
@@ -97,9 +97,10 @@ void doorbell_ring_if_awaited(struct doorbell *);
 /*
  * Sleep until *index differs from `seen`, until `also_fd` (-1: none) is
  * readable or hangs up, or until timeout_ms have passed. With kind poll, spin
- * first, for at most spin_ns. The spin is shorter if the thread was preempted
- * recently, if recent waits were much shorter than spin_ns, or if recent waits
- * were longer than spin_ns, because then the spin is useless. Returns 1 if the
+ * first, for at most spin_ns. Unless spin_ns is at least DOORBELL_PATIENT_NS,
+ * the spin is shorter than spin_ns in three cases: the thread was preempted
+ * recently; recent waits were much shorter than spin_ns; or recent waits were
+ * longer than spin_ns, so that spinning would be useless. Returns 1 if the
  * index changed, 0 otherwise (the caller checks also_fd and tries again), or a
  * negative errno if the doorbell failed. Kind poll does not watch also_fd: the
  * caller checks also_fd between calls, and timeout_ms limits the delay.

@@ -54,7 +54,7 @@ static inline size_t q8_scale_at(unsigned k)
 }
 
 /* Workspace of matmul_tile and of matmul_q8 in bytes, for any number of inputs
- * k: two thirds of an L1 cache. */
+ * k: two thirds of an L1 cache of 48 KiB. */
 #define TILE_SCRATCH 32768
 
 #endif

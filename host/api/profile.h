@@ -11,7 +11,7 @@
  * machine was busy at the measurement and is not busy now, or if passes of
  * earlier requests were much faster than the profile predicts. No profile is
  * used with --clock soc:NAME, because all costs are then computed, not
- * measured. No profile is used with --fault and --flash-fault either, because
+ * measured. No profile is used with --fault or --flash-fault either, because
  * faults would distort the measurements.
  *
  * A profile never changes the generated text. Only one thread may use a

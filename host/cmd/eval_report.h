@@ -47,8 +47,8 @@ struct eval_report {
 struct eval_subject eval_subject_of(
 	const struct tandem_report *, const struct eval_opts *);
 
-/* Print the head of the table. `marked` is whether the items have expected
- * answers; otherwise the items are only prompts. */
+/* Print the head of the table. `marked`: whether the items have expected
+ * answers; items without expected answers are only prompts. */
 void eval_head_text(const struct eval_subject *, bool marked, FILE *);
 
 /* Print the row of a task. If its items have levels, also print a row for each

@@ -1,8 +1,8 @@
 /*
- * Weights of a model that the host computes, in the form that the host's
- * kernels read, each array aligned to DRAFT_ALIGN. Vectors are float32. For
- * int8 arithmetic, matrices whose type has a tiled form are stored in tiles.
- * The other matrices of a small model are decoded to float32 once, at opening:
+ * Weights of a model that runs on the host, in the form that the host's kernels
+ * read, each array aligned to DRAFT_ALIGN. Vectors are float32. For int8
+ * arithmetic, matrices whose type has a tiled form are stored in tiles. The
+ * other matrices of a small model are decoded to float32 once, at opening:
  * decoding a quantized row takes nearly as long as multiplying by the row, and
  * a draft model multiplies by every row for every token. The other matrices of
  * a larger model are not copied: kernels read them in the mapped model file.

@@ -158,11 +158,12 @@ static void link_last(struct suffix_tree *t, uint32_t parent, uint32_t node)
 
 /*
  * Move a child to the front of its ring if its count is at least 1 / (2 *
- * SUFFIX_RARE) of p->count. suffix_tree_next lists a child that has at least 1
- * / SUFFIX_RARE of the parent's count without the live suffixes that end within
- * the parent's label; p->count includes these suffixes. As long as they are at
- * most half of p->count, every child that is listed passes this test. If they
- * are more than half, p->count is less than 2 * SUFFIX_DEPTH, because at most
+ * SUFFIX_RARE) of p->count. suffix_tree_next compares a child's count with the
+ * parent's count minus the live suffixes that end within the parent's label,
+ * and lists the child if its count is at least 1 / SUFFIX_RARE of this
+ * difference; p->count includes these suffixes. As long as they are at most
+ * half of p->count, every child that is listed passes this test. If they are
+ * more than half, p->count is less than 2 * SUFFIX_DEPTH, because at most
  * SUFFIX_DEPTH live suffixes end in labels. The parent then has fewer than WALK
  * children, and their order does not matter.
  */

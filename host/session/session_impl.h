@@ -289,12 +289,12 @@ int session_pin_beside(struct session *, struct pinned *, struct err *);
 /* ---- weights that are copied by a plan: session_swap.c ------------------- */
 
 /*
- * session_plan_swap chooses the blocks that stay in the device's window and
- * creates their buffers. session_plan_swap must be called before the weights
- * are loaded, and returns -ENOSPC if the window cannot hold these buffers.
- * session_open_swap creates the slots for the other blocks. session_attach_swap
- * maps the buffers and the slots on a device, which can also be a replacement
- * device.
+ * session_plan_swap chooses the units (parts of the weights) that stay in the
+ * device's window and creates their buffers. session_plan_swap must be called
+ * before the weights are loaded, and returns -ENOSPC if the window cannot hold
+ * these buffers. session_open_swap creates the slots for the other units.
+ * session_attach_swap maps the buffers and the slots on a device, which can
+ * also be a replacement device.
  */
 int session_plan_swap(struct session *, struct err *);
 int session_open_swap(struct session *, struct err *);

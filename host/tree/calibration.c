@@ -55,10 +55,10 @@ static void step(double *weight, double by)
 /*
  * A Newton step for the weights of ln q and s (calibration.h). The gradient of
  * the log-likelihood is the difference between the values (ln q and s) of the
- * drawn candidate and the means of these values, weighted by the shares. The
- * information matrix is the covariance of the two values. The step is solved
- * for both weights together, because draft and predictor mostly agree, so the
- * values are correlated.
+ * drawn candidate and the means of these values over all candidates, weighted
+ * by the shares. The information matrix is the covariance of the two values.
+ * The step is solved for both weights together, because draft and predictor
+ * mostly agree, so the values are correlated.
  */
 void calibration_saw(struct calibration *of, const struct candidate *c,
 	const float *score, uint32_t n, uint32_t drawn)

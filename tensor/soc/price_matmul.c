@@ -104,8 +104,8 @@ static const struct dequant dequants[] = {
 };
 
 /*
- * The sequence for two groups in htp-ops-lib, the library of the npu-tts
- * paper's authors (dequantization without coalesced groups). Each group is
+ * The instructions that dequantize two groups in htp-ops-lib, the library of
+ * the npu-tts paper's authors, if groups are not coalesced. Each group is
  * processed in a separate vector: the group's scale is looked up, and its
  * nibbles are joined, looked up and put in order, or its bytes are widened.
  * Afterwards two vectors are joined.
