@@ -288,8 +288,8 @@ static uint32_t slots_held(const struct scheduler *l, const struct lane *x)
 /*
  * Mark the lanes that must be in the next pass. Running lanes come first, then
  * paused lanes, then waiting lanes. A lane is due if it is among the first
- * l->width lanes in this order, and the KV cache has enough slots for this lane
- * and all lanes before it, without the slots that later lanes hold.
+ * l->width lanes in this order, and the KV cache, less the slots that later
+ * lanes hold, has enough slots for this lane and all lanes before it.
  */
 static void mark_due(struct schedule *p)
 {

@@ -1,9 +1,9 @@
 /*
  * The view of the option --watch (the text while a diffusion model fills its
  * masks), drawn on a terminal that the test simulates. The terminal supports
- * the few control sequences that the view uses; it wraps, scrolls, and keeps
- * the lines that scrolled away. At the end of a run the terminal must show only
- * the text, whatever was drawn before.
+ * the few control sequences that the view uses. It also wraps lines, scrolls,
+ * and keeps the lines that scrolled away. At the end of a run the terminal must
+ * show only the text, whatever was drawn before.
  */
 #include "base/checked.h"
 #include "base/rng.h"

@@ -21,9 +21,9 @@ static struct search_work work;
 struct text {
 	int32_t token[MOST];
 	bool last[MOST]; /* token is the last of its sequence */
-	/* For each position, how many tokens that end there equal the last
-	 * tokens of the text. The count does not extend beyond the beginning of
-	 * a sequence. */
+	/* For each position, the number of tokens up to this position that
+	 * equal the last tokens of the text. The count does not extend beyond
+	 * the beginning of a sequence. */
 	uint32_t same[MOST];
 	uint32_t n;
 };

@@ -1,10 +1,10 @@
 /*
- * The method dream compared with a plain decoder that was written from its
- * authors' description: the times of the steps, the order in which masks are
- * filled, and the drawn tokens. The plain decoder gets its logits from a
- * reference transformer in double precision (reference_model.h); the method
- * runs on a fake device. Both use the same random numbers and counters, and
- * share no other code.
+ * The method dream compared with a plain decoder that was written from the
+ * description by Dream's authors: the times of the steps, the order in which
+ * masks are filled, and the drawn tokens. The plain decoder gets its logits
+ * from a reference transformer in double precision (reference_model.h); the
+ * method runs on a fake device. Both use the same random numbers and counters,
+ * and share no other code.
  */
 #include "tests/host/method/diffusion_text.h"
 #include "tests/host/model/reference_model.h"

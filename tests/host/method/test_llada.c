@@ -124,9 +124,9 @@ void session_count_valid(struct session *s, uint32_t rows)
 }
 
 /* The number that the method passed to session_count_valid must be the number
- * of masks that it filled after the last pass: all but `left` of them. Before
- * the first pass of a block it must have filled all masks of the previous
- * block. */
+ * of masks that it filled after the previous pass: all masks of that pass
+ * except the `left` masks that remain. Before the first pass of a block it must
+ * have filled all masks of the previous block. */
 static void check_valid(const struct session *s, uint32_t left)
 {
 	if (s->passes > 1 && s->valid != s->masks[s->passes - 1] - left)

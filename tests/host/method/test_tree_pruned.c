@@ -34,8 +34,8 @@ static void check_pruned(struct fixture *f)
 
 static void test_pruning_changes_nothing(void **state)
 {
-	/* -1: no threshold; the rows are kept for which the rate (expected
-	 * number of tokens / time of the cycle) is highest */
+	/* -1: no threshold; the set of rows is kept that gives the highest rate
+	 * (expected number of tokens / time of the cycle) */
 	static const double threshold[] = { -1, 0, .05, .2, 2 };
 	struct fixture *f = *state;
 

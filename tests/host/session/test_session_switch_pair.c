@@ -297,8 +297,9 @@ static void test_phone(void **state)
 	assert_true(took[SWITCH_ASYNC] < took[SWITCH_SYNC]);
 }
 
-/* The time is estimated for a model a thousand times as large. Loads are priced
- * for that model too, and the plan made for that model is executed. */
+/* The time is estimated for a model a thousand times as large as the test's
+ * model. Loads are priced for that model too, and the plan made for that model
+ * is executed. */
 static void test_priced_as(void **state)
 {
 	struct fixture *f = *state;

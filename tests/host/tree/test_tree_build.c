@@ -1,6 +1,6 @@
 /*
- * The builders of trees with a fixed shape (chain, SpecInfer, EAGLE-2,
- * OPT-Tree, EdgeLLM) compared with naive versions without trees. The naive
+ * The builders that weigh no costs (chain, SpecInfer, EAGLE-2, OPT-Tree,
+ * EdgeLLM) compared with naive versions, which use no struct tree. The naive
  * versions keep lists of paths and compute the candidates after a path with the
  * drafter's hash.
  */
@@ -273,8 +273,8 @@ static void test_eagle2(void **state)
 	}
 }
 
-/* If the tree can hold only as many nodes as its final rows, its layers have
- * fewer nodes. */
+/* If the tree has room for no more than `rows` nodes, EAGLE-2 puts fewer than
+ * `beam` nodes into a layer. */
 static void test_eagle2_small_room(void **state)
 {
 	struct hash_drafter h = { .seed = harness_seed(), .k = 8, .sharp = 2 };
