@@ -65,7 +65,8 @@ struct fault {
 		char name[32];
 	} buffer[FAULT_BUFFERS];
 	unsigned n_buffers;
-	/* [kind] number of requests so far; [FAULT_ANY]: of all kinds */
+	/* [kind] number of requests of this kind so far; [FAULT_ANY]: number of
+	 * requests of all kinds */
 	uint64_t requests[FAULT_KINDS];
 	/* true: the current request must fail with ENOMEM */
 	bool enomem;

@@ -10,8 +10,8 @@
 #include "host/scheduler/samples.h"
 
 struct samples {
-	/* the scheduler and the root (the lane of the request) during the run;
-	 * NULL at other times */
+	/* the scheduler and the root (the lane of the request) from
+	 * samples_begin until samples_detach; NULL at other times */
 	struct scheduler *scheduler;
 	struct lane *root;
 	struct generation *gen; /* generation of the request */

@@ -75,8 +75,8 @@ struct engine_entry {
 	/* the HTTP requests that wait for the engine, linked by queue_next,
 	 * oldest first */
 	struct exchange *waiting;
-	/* time when the engine was opened or a request last released the
-	 * engine */
+	/* time of the newest of these events: the engine was opened, or a
+	 * request released it */
 	uint64_t used_ns;
 	uint64_t need; /* estimated memory of the open engine in bytes */
 	/* Sum of the counters of earlier periods in which the engine was open.

@@ -239,7 +239,8 @@ struct session {
 	void *cut;
 	struct session_stats stats;
 	/* the member of `stats` to which rows are added now: prompt_rows during
-	 * session_prefill, otherwise decode_rows */
+	 * session_prefill, otherwise decode_rows; rows that are marked as part
+	 * of a prompt are always added to prompt_rows */
 	struct row_counts *counts;
 };
 

@@ -90,8 +90,8 @@ int token_trie_open(
 	if (text.failed)
 		goto fail;
 
-	/* Collect the tokens that have bytes in `id`, and the tokens that end
-	 * the text in `end`. */
+	/* Collect in `id` the tokens that have bytes, and in `end` the tokens
+	 * that end the text. */
 	for (uint32_t i = 0; i < n; i++) {
 		size_t len = length(t, (int32_t)i);
 

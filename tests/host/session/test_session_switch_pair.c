@@ -166,8 +166,8 @@ static void test_surroundings(void **state)
 	check_same(f, SWITCH_BEST, 100);
 }
 
-/* After a fork, the session computes the tokens that follow the shared prefix
- * with decode graphs only. */
+/* After a fork, the session uses only decode graphs to compute the tokens that
+ * follow the shared prefix. */
 static void test_fork(void **state)
 {
 	struct fixture *f = *state;
