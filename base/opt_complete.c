@@ -21,8 +21,9 @@ static bool is_one_of(const char *s, size_t n, const char *const *names)
 	return false;
 }
 
-/* Print the completions of an option's value or of an operand. If `row` is NULL
- * the value is any text. */
+/* Print the completions of an option's value or of an operand; `row` describes
+ * the option or the operand. If `row` is NULL, the operand may be any text, so
+ * nothing is offered. */
 static void put_offer(const struct opt *row, FILE *f)
 {
 	static const char *const files[] = { "FILE", "PATH", "MODEL", NULL };

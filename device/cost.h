@@ -5,8 +5,9 @@
  * makes the cost depend on the number of real rows (price_matmul_rows). An
  * expert runs only on the rows that picked it, padded to whole tiles. The cost
  * of attention is a sum over pieces of the KV cache; a piece is a set of slots
- * to which the same rows attend (tensor/visibility.h). Every row of a sequence
- * is charged the cost of the row that attends to the most slots.
+ * to which the same rows attend (tensor/visibility.h). For this sum, every row
+ * of a sequence is assumed to attend to as many slots as the row of the
+ * sequence that attends to the most.
  */
 #ifndef DEVICE_COST_H
 #define DEVICE_COST_H
@@ -48,10 +49,13 @@ void cost_extended(const struct soc *, const struct graph *, struct price *sum);
 void cost_request(
 	const struct soc *, const struct wire_done *done, struct price *sum);
 
-/* Add to the counters of *done, the completion of request *p, the cache
- * maintenance that the rings need for this request (--coherence-ctrl). The
- * cache lines of the completion's cost are counted only if `priced` is set, and
- * those of its text never. */
+/*
+ * Add to the counters of *done, the completion of request *p, the cache
+ * maintenance that the rings need for this request (--coherence-ctrl). With
+ * `two_levels` (the device's cache has two levels), calls for the whole cache
+ * are counted. Otherwise cache lines are counted: those of the completion's
+ * member `price` only if `priced` is set, and those of its member `text` never.
+ */
 void cost_rings(const struct packet *p, bool priced, bool two_levels,
 	struct wire_done *done);
 

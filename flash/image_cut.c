@@ -34,7 +34,7 @@ static int cannot(const struct cutter *c, int code, struct err *e)
 
 /* Read the bytes [from, to) of the old extent, and add them to the checksum
  * `own` and, if they were not added before, to `whole`. `from` is a multiple of
- * a page. */
+ * IMAGE_PAGE. */
 static int sum_up(struct cutter *c, uint64_t from, uint64_t to, struct err *e)
 {
 	while (from < to) {

@@ -138,9 +138,10 @@ static uint64_t file_offset(const struct piece *p)
 	return p->slot->check.x.offset + p->at + p->got;
 }
 
-/* Handle a short read: read again from the last whole page on, because O_DIRECT
- * requires whole pages. If a read returns no bytes, or several reads in a row
- * return less than a page, the file ends at that offset. */
+/* Handle a short read: the next read begins after the last whole page that was
+ * read, because O_DIRECT requires whole pages. If a read returns no bytes, or
+ * several reads in a row return less than a page, the file ends at that offset.
+ */
 static void piece_short(struct stream *s, struct piece *p, size_t came)
 {
 	size_t whole = came & ~(size_t)(IMAGE_PAGE - 1);

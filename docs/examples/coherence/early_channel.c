@@ -1,9 +1,9 @@
 /*
  * A channel in shared memory: an index on one cache line, packets on other
- * lines. The device reads the next packet before the CPU has published this
- * packet, and the cache keeps the old bytes. Later the device invalidates only
- * the line of the index. When the index shows that the packet was published,
- * the device still reads the old bytes of the packet from its cache.
+ * lines. The device reads a packet before the CPU has published it, and the
+ * device's cache keeps the old bytes. Later the device invalidates only the
+ * line of the index. When the index shows that the packet was published, the
+ * device still reads the old bytes of the packet from its cache.
  */
 #include "demo.h"
 
