@@ -65,8 +65,8 @@ struct tandem_report {
 	/* Name of the drafter, NULL if there is none; path of the drafter's
 	 * model, "" if it has no model. */
 	const char *drafter, *drafter_path;
-	/* the drafter is an oracle: it simulates drafts, so it gets the
-	 * generated text before the request runs */
+	/* the drafter is an oracle: it simulates drafts, so before the request
+	 * runs it needs the text that the request will generate */
 	bool knows_text;
 	double temperature; /* the method's default temperature */
 
@@ -108,7 +108,8 @@ struct tandem_report {
 	struct session_stats total; /* counters since the start */
 	/* number of bytes that each pass is expected to read from flash */
 	uint64_t pass_bytes;
-	/* Switches between compute graphs while the last prompt was read. */
+	/* Switches between compute graphs while the most recent prompt was
+	 * read. */
 	const struct graph_event *graphs; /* [n_graphs] */
 	size_t n_graphs;
 	struct method_stats drafts; /* statistics of all requests */

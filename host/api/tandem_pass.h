@@ -60,8 +60,8 @@ int tandem_add_bos(const struct tandem *, struct token_list *, struct err *);
 
 /* ---- passes that are timed ---- */
 
-/* Start the session with exactly the options of tandem_pair, without the rows
- * and positions that the method would add. */
+/* Start the session with exactly the options of tandem_pair. (tandem_start adds
+ * the numbers of rows and positions that the method needs.) */
 int tandem_start_bare(struct tandem *, struct err *);
 
 /*
@@ -91,8 +91,8 @@ struct bare_pass_times {
 
 /*
  * Run the pass and compute the logits [sequences * rows][n_vocab] of all rows.
- * Afterwards only the first row of each sequence stays in the cache. The times
- * are added to *times.
+ * Afterwards each sequence has `length` + 1 cached tokens: of its chain only
+ * the first row is kept. The times are added to *times.
  */
 int tandem_bare_pass(struct tandem *, const struct bare_pass *, float *logits,
 	struct bare_pass_times *times, struct err *);
@@ -135,8 +135,8 @@ void device_link_close(struct device_link *);
 
 /* ---- requests that are measured ---- */
 
-/* Reset all options that the chosen method does not use to their defaults, for
- * programs that run many methods with the same options. */
+/* Give the default value to each option that the chosen method does not use.
+ * For programs that run many methods with the same options. */
 void tandem_drop_needless(struct opt_values *);
 
 struct measured_text {

@@ -22,9 +22,9 @@
  * memory while it streams layers */
 #define LAYERS    3
 #define BLOCK_MAX ((size_t)16 << 20)
-/* bytes of the layers that a trial (a short measurement of one way of reading)
- * reads, repeatedly until TRIAL_NS have passed; fewer if the layers are
- * smaller */
+/* A trial, a short measurement of one way of reading, reads the first TRIAL
+ * bytes of the layers (all bytes if there are fewer), and starts again until
+ * TRIAL_NS nanoseconds have passed. */
 #define TRIAL      ((uint64_t)192 << 20)
 #define TRIAL_NS   20000000
 #define LASTING_NS 50000000

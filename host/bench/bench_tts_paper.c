@@ -24,8 +24,8 @@
 static const unsigned batches[] = { 1, 2, 4, 8, 16 };
 #define BATCHES ARRAY_LEN(batches)
 
-/* Return the shape that the user has given for the first model, or else a shape
- * of the npu-tts paper. */
+/* Return the shape that the user has given for the first model, or else
+ * qwen2.5-1.5b, a model of the npu-tts paper. */
 static const struct shape *shape_of(const struct tts *t)
 {
 	const char *said = t->args->shape[0];
