@@ -10,9 +10,9 @@
  * each token is computed by a random choice of experts. To save time, each run
  * of 32 weights is copied from a random place in a pool of 65,536 runs. The
  * pool is generated once for a file. It is scaled and quantized again whenever
- * a tensor has another row length or type than the previous tensor. So no two
- * tensors are equal, and all weights have the right distribution, but runs of
- * 32 weights repeat.
+ * a tensor has another row length or type than the previous tensor, so all
+ * weights have the right distribution. No two tensors are equal, because the
+ * places are random, but runs of 32 weights repeat.
  *
  * The file can instead contain the weights of a smaller model, whose output the
  * larger model then reproduces (host/convert/synth_grown.h), and the tokenizer

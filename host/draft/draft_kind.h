@@ -74,10 +74,10 @@ struct draft_kind {
 	 * other request runs in the same passes. */
 	bool reads_prompt;
 	/* Returns the number of predictions (likeliest next tokens) that the
-	 * drafter reads after each token of the prompt, or after each verified
-	 * row (token of a draft tree). The device computes these predictions. 0
-	 * means that the drafter reads none. NULL for a kind that never reads
-	 * predictions. */
+	 * drafter reads: with `reads_prompt` after each token of the prompt,
+	 * otherwise after each verified row (token of a draft tree). The device
+	 * computes these predictions. 0 means that the drafter reads none. NULL
+	 * for a kind that never reads predictions. */
 	uint32_t (*predictions)(const struct opt_values *);
 	/* name in reports; NULL means the path of the draft model's file */
 	const char *title;

@@ -53,8 +53,9 @@ int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 /*
  * Count the time that a draft model with the dimensions `as` and matrices of
  * `type` would take on the CPU of the simulated phone. If `type` is F32, Q8_0
- * is used instead. A pass of this model expands up to `batch` nodes; if batch
- * is 0, as many as a draft model on the host by default (drafting_options.h).
+ * is used instead. A pass of this model expands up to `batch` nodes. If batch
+ * is 0, the limits are the defaults of a draft model on the host
+ * (DRAFT_TOGETHER and DRAFT_WEIGHED in drafting_options.h).
  */
 void drafter_oracle_price_as(struct drafter *, const struct soc *,
 	const struct shape *as, struct shape_type type, uint32_t batch);

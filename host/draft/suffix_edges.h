@@ -35,9 +35,9 @@ struct suffix_edge {
 /* Cache of a state's best children (suffix_automaton_children). */
 #define SUFFIX_BEST 16
 struct suffix_best {
-	/* The state's number of edges (SUFFIX_TEXT) or its count
-	 * (SUFFIX_HISTORY) when the cache was filled. The cache is valid while
-	 * this number is unchanged. */
+	/* In a SUFFIX_TEXT the state's number of edges, in a SUFFIX_HISTORY the
+	 * number of its occurrences (suffix_automaton_count), when the cache
+	 * was filled. The cache is valid while this number is unchanged. */
 	uint32_t at;
 	uint32_t n;
 	struct suffix_edge edge[SUFFIX_BEST];

@@ -71,9 +71,9 @@ struct scoring_summary {
 	/*
 	 * problems: number of problems. least, most: smallest and largest
 	 * number of solutions of a problem. one: probability that a random
-	 * solution of a problem is right. best: share of problems for which the
-	 * solution with the best last-step score is right. any: share of
-	 * problems with at least one right solution.
+	 * solution of a random problem is right. best: share of problems for
+	 * which the solution with the best last-step score is right. any: share
+	 * of problems with at least one right solution.
 	 */
 	uint64_t problems, least, most;
 	double one, best, any;
