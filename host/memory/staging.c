@@ -270,8 +270,9 @@ struct buffer *staging_buffer(const struct staging *s, unsigned slot)
 /* ---- reading pieces ---- */
 
 /* Bytes of the i-th read of a piece on the simulated phone; 0 after the last
- * read. opts.priced gives the reads of a whole layer, which all count as reads
- * of the layer's first piece. */
+ * read. If opts.priced is set, it gives the reads of a whole layer, which all
+ * count as reads of the layer's first piece. Otherwise each piece is one read.
+ */
 static uint64_t priced_bytes(
 	const struct staging *s, const struct piece *p, uint32_t i)
 {
