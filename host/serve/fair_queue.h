@@ -75,9 +75,11 @@ enum fair_room {
  * and up to `bound` texts may wait at the same time. While other clients wait,
  * each client's share is the bound divided by the number of waiting clients,
  * this client included. A client without waiting texts may add one text to a
- * full queue if its share is at least one text; so up to 2 * bound texts may
- * wait. If no text waits or runs, any n is accepted. If there is no room,
- * *ahead receives the number of texts that have to leave the queue first.
+ * full queue if its share is at least one text, that is, if at most `bound`
+ * clients wait, this client included. So at most `bound` clients can add a text
+ * to a full queue, and up to 2 * bound texts may wait. If no text waits or
+ * runs, any n is accepted. If there is no room, *ahead receives the number of
+ * texts that have to leave the queue first.
  */
 enum fair_room fair_queue_room(const struct fair_queue *, uint64_t client,
 	unsigned n, unsigned lanes, unsigned bound, unsigned *ahead);

@@ -189,10 +189,11 @@ static void cpu_layers(const struct pricing *p, struct share s,
 				    align_up(k, TILE), l->type[m], &part))
 				price_add(out, &part);
 		}
-		/* Attention: the scores, and the weighted sum of the values.
-		 * Each takes a multiplication and an addition for every value
-		 * of every head. Slots that several rows attend to are read
-		 * once. */
+		/* Attention: the scores, the weighted sum of the values and,
+		 * with `maps`, the attention weights. Each of the two or three
+		 * takes a multiplication and an addition for every value of
+		 * every head. Slots that several rows attend to are read once.
+		 */
 		q = (uint64_t)l->n_head * l->head_dim;
 		kv = (uint64_t)l->n_kv_head * l->head_dim;
 		price_cpu(p->soc,

@@ -88,8 +88,8 @@ bool session_has_room(const struct session *, const uint32_t *sequence,
 	const uint32_t *more, uint32_t n);
 uint32_t session_free_slots(const struct session *);
 
-/* Drop all cached tokens of the sequence after the first `length`, and all rows
- * of the last pass that were not accepted. */
+/* Drop all cached tokens of the sequence after the first `length`, and the rows
+ * of this sequence in the last pass that were not accepted. */
 void session_truncate(struct session *, uint32_t sequence, uint32_t length);
 
 /* The device that the session runs on. The caller must not close it. */

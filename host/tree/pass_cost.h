@@ -7,9 +7,9 @@
  * L = W + max(R + max(0, g + b C(n) - A), g + C(n)),  g = w G + d
  *
  * R     time to read the layers of a pass from flash
- * A     time for which flash goes on reading layers after the end of the last
- *       pass; after this time all slots (memory for streamed layers) are full,
- *       and flash is idle until the first slot is free
+ * A     time for which flash goes on reading layers after the end of the
+ *       previous pass; after this time all slots (memory for streamed layers)
+ *       are full, and flash is idle until the first slot is free
  * C(n)  time of the device to compute n rows
  * b     share of the layers before the first layer that is read from flash
  * G     tokens that the cycle emits
