@@ -151,12 +151,12 @@ void machine_step_string(struct json_machine *m, struct json_frame f,
 
 /* ---- numbers ------------------------------------------------------------- */
 
-/* maximum number of digits of an integer, and of digits before and after the
- * point of a FORM_NUMBER without bounds: integers of 18 digits fit into 64
- * bits, and 17 digits identify any double */
+/* Maximum number of digits of an integer. A FORM_NUMBER without bounds may have
+ * this many digits before the point, and as many after the point. Integers of
+ * 18 digits fit into 64 bits, and 17 digits identify any double. */
 #define WHOLE_DIGITS 18
-/* maximum number of digits of a FORM_NUMBER with bounds, before and after the
- * point */
+/* maximum numbers of digits of a FORM_NUMBER with bounds: BOUND_WHOLE before
+ * the point, BOUND_PART after the point */
 #define BOUND_WHOLE  9
 #define BOUND_PART   6
 #define POWER_DIGITS 2

@@ -15,8 +15,8 @@
 #define GAP   6.0  /* vertical gap between tracks */
 #define TOP   46.0
 #define TICKS 10 /* maximum number of ticks on the time axis */
-/* slices are merged if the gap between them is narrower than this number of
- * pixels */
+/* a slice is merged into the previous bar only if the gap between them is
+ * narrower than this number of pixels (draw_slices) */
 #define MERGED 0.1
 
 const char *draw_color(unsigned kind)
@@ -86,7 +86,8 @@ static uint64_t drawn_at(
 
 /* Find the range of time to draw. It begins with the first text (generation of
  * a request), and ends with the last text or with the last slice of the
- * simulated phone, whichever is later. */
+ * simulated phone, whichever is later. Without a text it is the whole range of
+ * the timeline. */
 static void find_range(struct drawing *d)
 {
 	const struct timeline *t = d->t;
@@ -190,7 +191,9 @@ static void draw_bar(
 }
 
 /* Draw the slices, each with its name if there is room for it. A slice narrower
- * than a pixel is merged into the previous bar if both have the same color. */
+ * than a pixel is merged into the previous bar of its nesting level if both
+ * have the same color and the gap between them is narrower than MERGED pixels.
+ */
 static void draw_slices(struct drawing *d)
 {
 	const struct timeline *t = d->t;
