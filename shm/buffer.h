@@ -48,9 +48,9 @@ struct buffer_range {
 	const char *by; /* name of the function that ended bracket `seq` */
 };
 
-/* A bracket, which is an access of the CPU from buffer_begin to buffer_end, as
- * passed to a watch function. The range at buffer_end may be shorter than the
- * range at buffer_begin. */
+/* A bracket (a call of buffer_begin and a call of buffer_end, which enclose an
+ * access of the CPU), as passed to a watch function. The range at buffer_end
+ * may be shorter than the range at buffer_begin. */
 struct buffer_bracket {
 	/* number of the buffer, different for each buffer that this process
 	 * creates */
@@ -88,8 +88,9 @@ uint32_t buffer_generation(const struct buffer *);
  * really has huge pages. BUFFER_HUGE is valid only after buffer_take_memory. */
 unsigned buffer_flags(const struct buffer *);
 
-/* Begin a bracket, which is an access of the CPU. Returns the CPU's pointer to
- * byte `off`. The range must lie in the buffer. */
+/* buffer_begin begins a bracket around an access of the CPU to the range [off,
+ * off + len), and buffer_end ends the bracket. buffer_begin returns the CPU's
+ * pointer to byte `off`. The range must lie in the buffer. */
 #define buffer_begin(b, off, len, access) \
 	buffer_begin_by(b, off, len, access, __func__)
 #define buffer_end(b, off, len, access) \
@@ -102,7 +103,8 @@ void buffer_end_by(struct buffer *, size_t off, size_t len, enum buffer_access,
 	const char *by);
 
 /* From now on, call watch->begun at the beginning and watch->ended at the end
- * of every bracket (access of the CPU), on the thread that uses the buffer. */
+ * of every bracket (buffer_begin to buffer_end), on the thread that uses the
+ * buffer. */
 void buffer_set_watch(struct buffer *, const struct buffer_watch *);
 
 /* Get the ranges that the CPU wrote since the last call of

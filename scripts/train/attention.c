@@ -357,7 +357,7 @@ static void pack(
 /* Softmax of scores s [SIDE][count] without the division by the sum: p receives
  * the weights exp(score - largest score of the query), sum[i] the sum of the
  * weights of query i, and to[i] the logarithm of the sum of the exponentials of
- * its scores. */
+ * the scores of query i. */
 static void exponentials(
 	const float *s, int64_t count, bf16 *p, float *sum, float *to)
 {

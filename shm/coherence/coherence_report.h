@@ -9,10 +9,11 @@
  * the file ends with the last report.
  *
  * Suppressions are lines of a text file. A line PATTERN, with wildcards as in
- * the shell, suppresses reports that match the pattern. "only PATTERN"
- * suppresses reports that do not match; with several such lines, a report must
- * match one of them. Patterns are compared with "KIND: BUFFER: OPERATOR:
- * FUNCTION". # begins a comment.
+ * the shell, suppresses reports that match the pattern. If there are lines
+ * "only PATTERN", reports that match none of these lines are suppressed, too.
+ * If a report matches several lines of either kind, the last of them applies.
+ * Patterns are compared with "KIND: BUFFER: OPERATOR: FUNCTION". # begins a
+ * comment.
  *
  * Files are opened before the device enters its sandbox. Only the thread that
  * runs requests calls these functions, except that workers may call
@@ -53,8 +54,8 @@ struct maintenance_call {
 	enum coherence_call what;
 	const char *buffer, *site;
 	uint64_t from, to;
-	/* number of the bracket (CPU access) in which the CPU wrote; for
-	 * invalidations only */
+	/* number of the bracket (buffer_begin to buffer_end) in which the CPU
+	 * wrote; for invalidations only */
 	uint32_t cpu_seq;
 	const char *op;
 	int layer;
@@ -69,8 +70,8 @@ struct maintenance_call {
  * call. */
 void coherence_report_called(
 	struct coherence_report *, const struct maintenance_call *);
-/* Write to the file that an injected fault omitted the call that was counted
- * last. */
+/* Add a line to the file: an injected fault omitted the call that
+ * coherence_report_called has counted most recently. */
 void coherence_report_left_out(
 	struct coherence_report *, const struct maintenance_call *);
 
