@@ -84,8 +84,10 @@ static void test_reused(void **state)
 	assert_int_equal(r[3].at, 100);
 }
 
-/* The largest buffer is placed first. Each further buffer is placed after the
- * placed buffers that are alive at the same step as the further buffer. */
+/* The largest buffer is placed first. For each further buffer only those placed
+ * buffers count that are alive at a step of the further buffer. The further
+ * buffer is placed in the smallest gap between them into which it fits, here
+ * always after all of them. */
 static void test_best_fit(void **state)
 {
 	struct live_range r[] = {

@@ -233,7 +233,9 @@ static void refusals_name_the_field(void **state)
 	ref[0].addr = 1;
 	wants(&r, rig_send(&r, ref, n, &run, sizeof(run)), -EFAULT,
 		"beyond the end of tandem:weights");
-	ref[0].flags = 0; /* the window has no mapping of the buffer */
+	/* Without the flag, the address is in the window, where the buffer is
+	 * not mapped. */
+	ref[0].flags = 0;
 	ref[0].addr = 0;
 	wants(&r, rig_send(&r, ref, n, &run, sizeof(run)), -EFAULT,
 		"ref 0 (weights)");
@@ -265,8 +267,9 @@ static void stays_when_its_number_is_reused(void **state)
 	rig_close(&r);
 }
 
-/* A full region reports its space in units of WIRE_EXTENDED_UNIT bytes; a
- * missing region is an error. */
+/* If a buffer does not fit in the region, the completion reports the requested
+ * and the free space in units of WIRE_EXTENDED_UNIT bytes. If there is no
+ * region, the request is refused. */
 static void a_full_region_reports_its_space(void **state)
 {
 	struct rig_opts o = { .seed = 1, .extended = true };

@@ -1,9 +1,10 @@
 /*
  * Passes arbitrary bytes to the service as a message from the bus. Every valid
- * method call must be answered at once, by a reply or by a named error that
- * libdbus can send (for an invalid request, the error of api_request_read),
- * unless the call waits for generated text. Most inputs are mutated messages
- * (tests/fuzz/dbus_mutant.h), because random bytes are rarely a message.
+ * method call, except a call that waits for generated text, must be answered at
+ * once by a reply or by a named error that libdbus can send. The error for an
+ * invalid request must be that of api_request_read. Most inputs are mutated
+ * messages (tests/fuzz/dbus_mutant.h), because random bytes are rarely a
+ * message.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -358,8 +358,8 @@ static int take_report(
 		(int)strcspn(report, "\n"), report);
 }
 
-/* `line` follows a report that is printed in full, and names the missing call.
- * Check that the call is of the kind that the report is about. */
+/* `line` names the missing call; it follows a report that is printed in full.
+ * Check that this call is of the kind that the report is about. */
 static int take_missing(const char *line, const char *report, struct err *e)
 {
 	const char *call = is_of_invalidation(report) ? "invalidate of"

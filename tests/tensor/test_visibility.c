@@ -124,9 +124,9 @@ static uint32_t seen_by(
 }
 
 /*
- * Check the pieces. A piece states a number of rows and a number of slots that
- * exactly so many rows see. For each number of rows, the slots of its pieces
- * are added up and compared with a count of the slots.
+ * Check the pieces. A piece states a number of rows, and a number of slots to
+ * each of which exactly this number of rows attends. For each number of rows,
+ * the slots of its pieces are added up and compared with a count of the slots.
  */
 static void check_pieces(const struct scene *s, uint32_t pieces)
 {

@@ -103,9 +103,9 @@ static void test_diffusion(void **state)
 	}
 }
 
-/* Check files of mixtures of experts. The caller may change the number of
- * layers and experts of a shape (a set of layer sizes). The vocabularies are
- * smaller to save time. */
+/* Check files of mixtures of experts. The test changes the numbers of layers
+ * and experts of each shape (a set of layer sizes), as every caller of
+ * synth_write may. The vocabularies are smaller to save time. */
 static void test_experts(void **state)
 {
 	static const struct {

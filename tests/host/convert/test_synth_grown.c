@@ -13,8 +13,9 @@
 
 #define TOKENS 24
 
-/* The source has two layers, width 32, and 4 heads of 8 values (2 for keys). It
- * grows to five layers, width 96, and 9 heads of 16 values (3 for keys). */
+/* The source has two layers, width 32, 4 query heads and 2 key heads of 8
+ * values each. It grows to five layers, width 96, 9 query heads and 3 key heads
+ * of 16 values each. */
 static const struct shape wider = { .name = "wider",
 	.arch = "qwen2",
 	.title = "Wider",
@@ -67,9 +68,9 @@ static void logits_of(const char *path, const struct model_file *f,
 	model_close(m);
 }
 
-/* Compare a row of logits of the grown model (is) and of its source (was). All
- * logits may be higher by the same amount. No added token may have a logit
- * above -40. */
+/* Compare a row of logits of the grown model (is) with the row of its source
+ * (was). The grown model may have higher logits for the source's tokens, but
+ * all higher by the same amount. No added token may have a logit above -40. */
 static void check_row(
 	const double *is, uint32_t n_is, const double *was, uint32_t n_was)
 {
@@ -165,8 +166,9 @@ static void test_same_shape_but_one(void **state)
 	check_same(&f, &s);
 }
 
-/* The larger model has experts. Its architecture is that of Mixtral, even if
- * the shape's architecture has norms of queries and keys. */
+/* The larger model has experts. Its architecture is then llama, as in Mixtral,
+ * even if the shape's architecture is another one, which has norms of queries
+ * and keys. */
 static void test_experts(void **state)
 {
 	const struct model_file llama = model_of("llama", true);

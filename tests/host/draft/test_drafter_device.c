@@ -309,8 +309,8 @@ static void test_context(void **state)
 
 /* ---- the next tree ------------------------------------------------- */
 
-/* The next text ends at one of the tree's nodes, for each node in turn, or has
- * one or two further tokens that are not in the tree. */
+/* For each node of the tree, the next text is the text with the path to this
+ * node, and then with none, one or two tokens that are not in the tree. */
 static void test_every_path(void **state)
 {
 	enum { N = 17 };

@@ -80,8 +80,8 @@ static void draft_in_vain(const struct drafter *d, uint32_t times)
 	}
 }
 
-/* After five rejected drafts the drafter discards all that it stored from other
- * texts. */
+/* After five drafts in a row of which no token was accepted, the drafter
+ * discards all that it has stored, also from other texts. */
 static void test_mod_forgets(void **state)
 {
 	for (uint32_t times = 4; times < 6; times++) {

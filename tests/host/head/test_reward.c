@@ -441,7 +441,9 @@ static void test_new_alone(void **state)
 	assert_int_equal(rows_of(f, &t[1], 1), t[1].list.n - n);
 	/* The text is a prefix of a cached text, so nothing is computed. */
 	assert_int_equal(rows_of(f, &t[2], 1), 0);
-	/* The text is computed from the first token that differs. */
+	/* The text is computed from the first token that differs. If a cached
+	 * text has another token there, the token before it is computed again;
+	 * at the end of the first step, a cached text ends. */
 	add_step(f, &t[2], "9 + 8 = 9.\n");
 	for (n = 0; t[1].list.id[n] == t[2].list.id[n];)
 		n++;

@@ -14,8 +14,9 @@
 
 #define FEW 5 /* number of samples with each setting */
 
-/* Compare the tokens and the sums of their statistics with those of plain
- * decoding under the same settings. */
+/* Compare the tokens of FEW samples, and the sums of their log-probabilities
+ * and certainties, with those of samples that are generated one by one without
+ * drafts, under the same settings. */
 static void check_setting(struct sampled *f, const struct session_opts *o)
 {
 	double logprob[FEW], certainty[FEW];

@@ -1,8 +1,8 @@
 /*
  * The phone time (simulated time) of sessions on a flash image, from which
  * layers are read in each pass ($TANDEM_NPU; skipped if unset). The phone time
- * must equal that of a small simulation, to the picosecond, and the sum of the
- * times of its parts.
+ * must equal that of a small simulation, to the picosecond. If all layers are
+ * in memory, the phone time must equal the sum of the times of its parts.
  */
 #include "base/err.h"
 #include "host/model/shapes.h"

@@ -545,9 +545,9 @@ static void put_block_length(struct gguf_writer *w)
 	gguf_put_u32(w, "diffusion.block_length", 3);
 }
 
-/* A model with blocks refuses a row of a window, because it would attend to
- * rows after its block. It also refuses a block that is longer than the model's
- * blocks or lacks its last row. */
+/* A model with blocks refuses a row of a window, because such a row would
+ * attend to rows after its block. The model also refuses a block that is longer
+ * than the model's blocks, and a block without its last row. */
 static void test_bad_blocks(void **state)
 {
 	static const struct row

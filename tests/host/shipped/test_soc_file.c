@@ -298,9 +298,10 @@ static void test_table_2(void **state)
 	assert_close(65536 * s.clock_hz / s.matrix_cycles_per_tile * 1e-9,
 		12032.54, 0.01, "GFLOPS of the matrix engine");
 	assert_true(s.dma_bytes_per_s == 60e9 && s.read_bytes_per_s == 26e9);
-	/* 64 multiply-adds need at least two packets (VLIW instructions) on one
-	 * unit, for the products and for the two sums. The npu-tts paper
-	 * measured a loop, which also has loads. */
+	/* 64 multiply-adds are one instruction for the 64 products, which fill
+	 * two vectors, and two float additions, one for each vector. One unit
+	 * does both additions, so at least two packets (VLIW instructions) are
+	 * needed. The npu-tts paper measured a loop, which also has loads. */
 	between(packets * 128 / 32.93e9, 2, 3, "packets for 64 multiply-adds");
 }
 

@@ -418,7 +418,8 @@ static void test_length_before_context(void **state)
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_LENGTH);
 }
 
-/* Number of tokens that may follow, up to the nearer of two limits. */
+/* gen_left returns the number of tokens that may follow until the nearer of two
+ * limits is reached: the context or n_predict. */
 static void test_tokens_left(void **state)
 {
 	struct fixture *f = *state;

@@ -364,8 +364,8 @@ static void test_cut_off(void **state)
 	}
 }
 
-/* An incomplete record at the end that is longer than the next record is
- * removed completely. */
+/* An incomplete record at the end of the file is removed completely, even if it
+ * is longer than the record that is then written in its place. */
 static void test_long_tail(void **state)
 {
 	static const char junk[5000] = { 1, 2, 3 };

@@ -172,8 +172,9 @@ static inline void vocab_spm(struct vocab *v)
 	vocab_add(v, "<|x|>", 3, 0);
 }
 
-/* The character that represents a byte in byte-level BPE, computed case by
- * case. */
+/* The character that represents a byte in byte-level BPE. A printable byte of
+ * Latin-1 represents itself; the other bytes, in ascending order, are
+ * represented by the characters from U+0100 on. */
 static inline void vocab_bpe_char(unsigned byte, char out[3])
 {
 	unsigned c = byte, n = 0;
