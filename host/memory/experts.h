@@ -114,13 +114,13 @@ struct expert_place {
 };
 
 /*
- * Take up to `room` experts of the last experts_begin that are in memory. If
- * none of them is in memory yet, wait for the first expert. The slots are in
- * use until experts_done. *n is 0 only if all experts of the last experts_begin
- * were taken, or after an error. Returns -EAGAIN if all slots that could hold
- * the remaining experts are in use: call experts_done for a slot and try again.
- * If an expert cannot be read, no expert is taken; the next call tries to read
- * it again.
+ * Of the experts of the most recent experts_begin, take up to `room` that are
+ * in memory. If none of them is in memory yet, wait for the first expert. The
+ * slots are in use until experts_done. *n is 0 only if all experts of that
+ * experts_begin were taken, or after an error. Returns -EAGAIN if all slots
+ * that could hold the remaining experts are in use: call experts_done for a
+ * slot and try again. If an expert cannot be read, no expert is taken; the next
+ * call tries to read it again.
  *
  * On the simulated phone the host waits on the phone's timeline. turn_ps is the
  * time when the work before these experts ends. Before turn_ps, the phone does

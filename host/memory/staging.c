@@ -492,11 +492,11 @@ struct stream *staging_stream(const struct staging *s)
 }
 
 /*
- * Nanoseconds per byte of flash: the median of the last passes, because the
- * speed of a disk varies and a single disturbed pass must not matter. Before
- * the end of the first pass, the result is the average over all bytes whose
- * time was measured. If no time was measured, the result is an upper bound.
- * Returns 0 if nothing was read.
+ * Nanoseconds per byte of flash: the median of the last LAPS passes, because
+ * the speed of a disk varies and a single disturbed pass must not matter.
+ * Before the end of the first pass, the result is the average over all bytes
+ * whose time was measured. If no time was measured, the result is an upper
+ * bound. Returns 0 if nothing was read.
  */
 static double ns_per_byte(const struct staging *s)
 {

@@ -9,12 +9,14 @@
  *   none   The host recomputes no position.
  *   host   During each pass the host recomputes all provisional positions, or
  *          only those with the least confidence (--refresh-tokens).
- *   drift  During a pass the host recomputes only the probe: the token to which
- *          the last recomputed row paid the most attention. When the attention
- *          weights of the probe's own row have changed, the host recomputes all
- *          provisional positions during the next pass, and replaces their keys
- *          and values from the first layer on in which the weights changed
- *          (Elastic-Cache, 2025).
+ *   drift  During a pass the host recomputes only the probe. The probe is
+ *          chosen whenever all provisional positions have been recomputed: it
+ *          is the token to which the last of these rows paid the most attention
+ *          or, if that token was not recomputed, the token of the last row.
+ *          When the attention weights of the probe's own row have changed since
+ *          then, the host recomputes all provisional positions during the next
+ *          pass, and replaces their keys and values from the first layer on in
+ *          which the weights changed (Elastic-Cache, 2025).
  *
  * All calls come from one thread. Pointers passed in belong to the caller.
  */
