@@ -73,7 +73,7 @@ uint64_t switch_simulate(const struct switch_problem *p,
 	struct switch_times *load)
 {
 	/* now: earliest time at which the next execution can start; loader:
-	 * time at which the last load ended */
+	 * time at which the previous load ended */
 	uint64_t now = 0, loader = 0;
 	uint64_t ready[SWITCH_BLOCKS] = { 0 };
 	bool switched[SWITCH_BLOCKS] = { false };

@@ -119,10 +119,10 @@ struct session_hooks {
 
 /*
  * Compute rows of open sequences on the device; the number of rows is limited
- * by the largest graph. VISIBILITY_TREE is for causal models, the other kinds
- * of visibility are for all other models. Models with a block_length take
- * blocks, and trees for their prompts. Rows have input states if, and only if,
- * the model's layers follow another model's layers.
+ * by the largest graph. Causal models take only VISIBILITY_TREE. Models with a
+ * block_length take VISIBILITY_BLOCK, and VISIBILITY_TREE for their prompts.
+ * All other models take VISIBILITY_WINDOW or VISIBILITY_BLOCK. Rows have input
+ * states if, and only if, the model's layers follow another model's layers.
  *
  * session_accept keeps rows of the pass; the next pass overwrites all rows that
  * were not accepted. Windows and blocks overwrite the cache at once; if the

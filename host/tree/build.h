@@ -227,8 +227,8 @@ bool build_lever_pays(const struct build_limits *, const struct pass_cost *,
 /*
  * Like build_lever_begin, but with costs by tree shape (tree_cost.h), as in the
  * greedy algorithm 1 of the Lever paper: repeatedly add the candidate with the
- * largest gain per cost, until this ratio is no better than gain / cost of the
- * tree.
+ * largest ratio of added gain to added cost, until this ratio is no larger than
+ * the ratio of the whole tree's gain to its cost.
  *
  * If the cost rises in steps (an NPU computes whole tiles of rows), this rule
  * stops at the first step. With best_prefix the builder continues up to the
