@@ -2,14 +2,15 @@
  * Products of float32 activations and tiled weights. Compiled once for each
  * instruction set with -DKERN_ISA=.
  *
- * Tiles are decoded to float32, [k][32 outputs], for as many inputs (indices k)
- * as fit the workspace, and multiplied by a block of rows. The sums stay in
- * registers; between two such chunks of k they are stored in the outputs. Each
- * fma depends on the previous fma of its chain, and two multipliers need eight
- * chains to be busy, so with few rows several strips (32 outputs each) are
- * processed together. A decoded weight is the exact product of a scale (11
- * bits) and a table entry or code (11 bits), or this product rounded once to
- * fp16, so its value does not depend on how the product is computed.
+ * Tiles are decoded to float32, [k][32 outputs], in chunks of k: a chunk has as
+ * many inputs (indices k) as fit the workspace. Each chunk is multiplied by a
+ * block of rows. Within a chunk the sums stay in registers; between two chunks
+ * they are stored in the outputs. Each fma depends on the previous fma of its
+ * chain, and two multipliers need eight chains to be busy, so with few rows
+ * several strips (32 outputs each) are processed together. A decoded weight is
+ * the exact product of a scale (11 bits) and a table entry or code (11 bits),
+ * or this product rounded once to fp16, so its value does not depend on how the
+ * product is computed.
  */
 #include "tensor/kern_strip.h"
 

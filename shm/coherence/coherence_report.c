@@ -302,8 +302,8 @@ void coherence_report_add(struct coherence_report *r, const struct violation *v,
 
 /* ---- maintenance calls --------------------------------------------------- */
 
-/* The number of maintenance calls of the same kind and for the same buffer as
- * call c so far. */
+/* The number of maintenance calls so far that have the same kind and the same
+ * buffer as call c. */
 static uint64_t number_of(
 	const struct coherence_report *r, const struct maintenance_call *c)
 {
