@@ -59,9 +59,9 @@ struct live {
 };
 
 /*
- * Libraries whose own allocations never fail, because they do not handle the
- * failure and the program cannot: libseccomp 2.5 omits rules from a filter and
- * returns 0, or frees memory twice.
+ * Libraries whose own allocations are never made to fail. These libraries do
+ * not handle a failure, and the program cannot handle it for them: libseccomp
+ * 2.5 omits rules from a filter and returns 0, or frees memory twice.
  */
 static const char *const spared[] = { "libseccomp.so" };
 

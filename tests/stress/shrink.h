@@ -3,8 +3,10 @@
  * the schedule still fails (delta debugging: Zeller and Hildebrandt,
  * "Simplifying and isolating failure-inducing input", TSE 2002). Steps are
  * removed in smaller and smaller groups. Afterwards each number is set to its
- * minimum, or half-way to it, or reduced by one. Removing steps and reducing
- * numbers are repeated until neither is possible.
+ * minimum. If the schedule then does not fail, the number is instead moved
+ * half-way to its minimum, and then reduced by one, as often as the schedule
+ * still fails. Removing steps and reducing numbers are repeated until neither
+ * is possible.
  *
  * The caller's function decides whether a schedule fails; every subset of the
  * steps must be a valid schedule. Only one thread may call the function.

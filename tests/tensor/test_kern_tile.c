@@ -530,8 +530,9 @@ static void test_tile_same(void **state)
 			grid(all_types[t], false, ks[i], rows, ARRAY_LEN(rows));
 }
 
-/* The results have the same bytes if each row is computed alone, and if the
- * outputs are divided between two calls at any strip (32 outputs). */
+/* The results have the same bytes as those of one call if each row is computed
+ * alone, and if the outputs are divided between two calls at any strip (32
+ * outputs). */
 static void test_batch_invariance(void **state)
 {
 	const unsigned rows = 37, k = 544;

@@ -143,8 +143,8 @@ static void test_caches_without_reuse_change_nothing(void **state)
 		7 * (32 + 24 + 16 + 8));
 }
 
-/* A pass over some rows, directly after a pass over all rows with the same
- * tokens, gives the same bits. */
+/* A pass over the last rows of a text, directly after a pass over all rows with
+ * the same tokens, gives the same bits for these rows. */
 static void test_fresh_cache(void **state)
 {
 	enum { N = 30, FROM = 19 };

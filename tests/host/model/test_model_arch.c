@@ -78,9 +78,10 @@ static void put_context_of_blocks(struct gguf_writer *w)
 
 /*
  * For LLaDA, llama.cpp's converter permutes the rows of Q and K as it does for
- * Llama, and its runtime rotates neighboring values. For Dream the converter
- * keeps Qwen2's order of rows, and the runtime rotates values that are half a
- * head apart. The file has no key for the order.
+ * Llama, and llama.cpp's runtime rotates neighboring values. For Dream the
+ * converter keeps Qwen2's order of rows, and the runtime rotates values that
+ * are half a head apart. No key of the file states which values are rotated
+ * together.
  */
 static void test_what_keys_say(void **state)
 {
@@ -290,8 +291,8 @@ static void test_other_diffusion_models(void **state)
 	}
 }
 
-/* The error for an architecture of other runtimes names it, and the
- * architectures that are supported. */
+/* The error for an architecture that only other runtimes support names this
+ * architecture and all supported architectures. */
 static void test_other_models(void **state)
 {
 	static const char *const archs[] = { "gemma3", "phi3", "mistral3",

@@ -275,7 +275,8 @@ static void test_some_ahead(void **state)
 }
 
 /* If the priced shape (the layer sizes for which time is computed) equals that
- * of the running model, streamed layers have the same phone time. */
+ * of the running model, a pass has the same phone time as without a priced
+ * shape. */
 static void test_as_what_runs(void **state)
 {
 	struct fixture *f = *state;

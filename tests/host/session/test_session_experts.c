@@ -192,8 +192,8 @@ static void test_expected_shared(void **state)
 }
 
 /* Returns the estimated phone time of a pass of one row, in ps. If `want` is
- * not NULL, the script of passes is run before, and *stats receives its
- * statistics. */
+ * not NULL, the script of passes is run before the estimate, and *stats
+ * receives the script's statistics. */
 static double expected_ps(struct fixture *f, double share,
 	const struct trace *want, struct session_stats *stats)
 {

@@ -360,9 +360,10 @@ static void test_figure_15(void **state)
 		 * the bottleneck and the ratio is smaller; see
 		 * docs/soc-clock.md. */
 		between(group / super, down ? 1.3 : 1.82, 3.45, "over groups");
-		/* With the npu-tts authors' own sequence of instructions, such
-		 * groups take longer, compared with super-groups, than the
-		 * figure says; see docs/test-time-scaling.md. */
+		/* If groups that are not coalesced are decoded by the npu-tts
+		 * authors' own sequence of instructions, the ratio of their
+		 * time to that of super-groups is larger than in the figure;
+		 * see docs/test-time-scaling.md. */
 		between(authors / super, down ? 2.5 : 5, down ? 3.2 : 6.5,
 			"of the authors' sequence");
 		/* The kernel of the npu-tts paper is 27 % slower on average
