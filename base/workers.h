@@ -23,10 +23,10 @@ struct err;
 
 /*
  * The least work, in multiply-adds, for which a loop wakes sleeping threads.
- * 2^20 multiply-adds take one thread some 100 us; the system call that wakes
- * the threads takes some 10 us, and the threads run some 50 us later. While all
- * threads are awake, a loop of at least WORKERS_WORTH_AWAKE multiply-adds is
- * divided among the threads.
+ * 2^20 multiply-adds take one thread some 100 us. The system call that wakes
+ * the threads takes some 10 us, and the threads run some 50 us after the call.
+ * While all threads are awake, a loop of at least WORKERS_WORTH_AWAKE
+ * multiply-adds is already divided among the threads.
  */
 #ifndef WORKERS_WORTH
 #define WORKERS_WORTH ((uint64_t)1 << 20)
@@ -53,8 +53,8 @@ void workers_run(struct workers *,
 
 /*
  * Like workers_run, but run the loop on the calling thread alone if `work`, in
- * multiply-adds, is too small: below WORKERS_WORTH, or below
- * WORKERS_WORTH_AWAKE while all threads are awake.
+ * multiply-adds, is too small: below WORKERS_WORTH_AWAKE while all threads are
+ * awake, and below WORKERS_WORTH while a thread sleeps.
  */
 void workers_share(struct workers *, uint64_t work,
 	void (*fn)(void *arg, unsigned part, unsigned thread), void *arg,

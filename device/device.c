@@ -219,9 +219,9 @@ static int perform(struct device *d, const struct packet *p, uint32_t op,
 }
 
 /* Invalidate the ranges that the request's references declare as written by the
- * CPU. The device invalidates no other ranges. With two levels of cache, calls
- * for a range do not reach the second level, so one flush of the whole cache
- * follows. */
+ * CPU. The device invalidates no other ranges. With two levels of cache, the
+ * invalidation of a range does not reach the second level, so the whole cache
+ * is flushed once after all invalidations. */
 static int invalidate_refs(
 	struct device *d, const struct packet *p, struct err *e)
 {

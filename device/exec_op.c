@@ -251,11 +251,11 @@ static void matmul(struct run *r)
 	size_t units, n, most, least;
 
 	set_unit(r);
-	/* Choose the number of units (rows or strips of weights) in a part:
-	 * about four parts for each worker, as far as KERN_PART_MIN and
-	 * KERN_PART_MAX allow. After a part's weights, the part's bias is
-	 * fetched to the same share of the TCM (on-chip memory), so the bias
-	 * must fit into the share too. */
+	/* Choose the number of units (rows or strips of weights) in a part so
+	 * that there are about four parts for each worker, as far as
+	 * KERN_PART_MIN and KERN_PART_MAX allow. A part's bias is fetched
+	 * after the part's weights to the same share of the TCM (on-chip
+	 * memory), so the bias must fit into the share too. */
 	units = (op->w.rows + r->unit - 1) / r->unit;
 	n = units / (4 * workers_count(r->x->workers)) + 1;
 	least = KERN_PART_MIN / r->unit_bytes;
@@ -301,9 +301,9 @@ static void kv_write(struct run *r)
 }
 
 /*
- * The rows of one call of attend_rows. slot[] has the lists `own` of these
- * rows: the KV slots of rows of the same request to which the row attends. A
- * list has at most WIRE_MAX_ROWS slots; for example, 32 lists of 256 slots fit.
+ * The rows of one call of attend_rows. slot[] holds the list `own` of each of
+ * these rows (struct kern_query), one list after another. A list has at most as
+ * many slots as the request has rows; for example, 32 lists of 256 slots fit.
  */
 struct row_batch {
 	struct kern_query query[KERN_ATTEND_ROWS];
@@ -400,8 +400,9 @@ static void attend(struct run *r)
 	r->v = view_slots(r, 1);
 	/* Choose the number of rows in a part. If the KV heads divide evenly
 	 * among the threads, or each thread has at least two KV heads, a part
-	 * has as many rows as fit one kernel call, so that shared slots are
-	 * read once. Otherwise there are about two parts for each thread. */
+	 * has as many rows as one kernel call takes, so that slots that these
+	 * rows share are read once. Otherwise the parts are smaller if this
+	 * gives each thread about two parts. */
 	if (kv_heads % threads && kv_heads < 2 * threads)
 		n = (uint32_t)((uint64_t)n * kv_heads / (2 * threads));
 	n = n < KERN_ATTEND_ROWS ? n : KERN_ATTEND_ROWS;

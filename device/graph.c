@@ -343,10 +343,10 @@ static void plan_ffn(struct build *b)
 
 /*
  * The operators after the attention of a layer with experts: the router and the
- * shared expert, if there is one. The rows are also rounded or quantized for
- * the routed experts: the message gives gate and up the types that these
- * matrices have in the expert graphs. The shared expert does not change these
- * rows.
+ * shared expert, if there is one. The normed rows, which the router reads, are
+ * rounded or quantized also for the routed experts, whose graphs read them
+ * later: the message gives gate and up the types that these matrices have in
+ * the expert graphs. The shared expert does not change the normed rows.
  */
 static void plan_router(struct build *b)
 {
@@ -377,9 +377,9 @@ static void plan_router(struct build *b)
 	add(b, OP_ADD, "shared add", at->y, at->x, m->n_embd);
 }
 
-/* Plan the graph of an expert. A run executes all operators but the last once
- * for each expert, on the rows that picked the expert; the last run of the
- * layer then executes the last operator for all rows. */
+/* Plan the graph of an expert. A graph run executes all operators except
+ * "expert sum" once for each of the run's experts, on the rows that picked the
+ * expert. Then the layer's final run executes "expert sum" for all rows. */
 static void plan_expert(struct build *b)
 {
 	const struct graph_layout *at = &b->g->at;

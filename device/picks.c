@@ -15,8 +15,9 @@ uint64_t picks_bytes(const struct wire_graph_run *r, const struct graph *g)
 	return (uint64_t)r->rows * g->model.n_used * sizeof(struct wire_pick);
 }
 
-/* Check one pick (a choice of an expert) of row `row`. row_of[i] is the last
- * checked row that picked expert i. */
+/* Check one pick (a choice of an expert) of row `row`. `last`: no later graph
+ * run of the layer computes experts. row_of[i] is the row that was checked most
+ * recently among the rows that picked expert i. */
 static int check_pick(const struct picks *p, const struct wire_pick *pick,
 	const struct pick_made *made, bool last, uint32_t row, uint32_t *row_of,
 	struct err *e)
@@ -54,8 +55,8 @@ int picks_take(struct picks *p, const struct wire_graph_run *r,
 	uint32_t n_used = g->model.n_used, n = r->rows * n_used;
 	uint8_t *a = arena;
 	struct wire_pick *pick = (void *)(a + g->at.pick);
-	/* for each expert: during the checks, the last row that picked the
-	 * expert; then the next free index in p->row */
+	/* for each expert: during the checks, `row_of` of check_pick; after
+	 * the checks, the next free index in p->row */
 	uint32_t next[WIRE_MAX_REFS];
 
 	*p = (struct picks){

@@ -3,9 +3,10 @@
  * process's memory. The page cache keeps the parts while there is enough
  * memory.
  *
- * Opening reads the extent once, compares its checksum, and keeps a checksum of
- * eight bytes for each part. Each later read of a part compares the checksum of
- * the part with the bytes in the caller's buffer. The caller therefore uses
+ * Opening reads the whole extent once, compares its checksum with the checksum
+ * in the image's table, and keeps a checksum of eight bytes for each part. Each
+ * later read of a part computes the checksum of the bytes in the caller's
+ * buffer and compares it with the kept checksum. The caller therefore uses
  * only checked bytes, even if the file changes between two reads. Only raw
  * extents have parts.
  *
