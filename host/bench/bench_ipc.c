@@ -270,8 +270,9 @@ static int measure_all(unsigned rounds, const struct progress_sink *progress,
 	while (!ret && bench_subjects[out->n_rows].name)
 		ret = subject_open(&r, out->n_rows++, e);
 	n = out->n_rows;
-	/* Measure the subjects in order, then in reverse order, so that a drift
-	 * of the machine's speed affects all subjects alike. */
+	/* Measure one batch of each subject per round, alternately in order and
+	 * in reverse order, so that a drift of the machine's speed affects all
+	 * subjects alike. */
 	for (unsigned i = 0; !ret && i < rounds * n; i++) {
 		unsigned at = i / n % 2 ? n - 1 - i % n : i % n;
 

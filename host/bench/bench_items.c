@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Add the first n of `items` to `b`, or n pseudo-random prompts if `items` is
- * NULL. `b` copies the prompts but points to the scored items, which must
- * therefore outlive `b`. */
+/* Add the first n of `items` to `b`, or n places for pseudo-random prompts
+ * (prompt NULL) if `items` is NULL. `b` copies the prompts. If the items have
+ * answers, `b` also points to them, so they must outlive `b`. */
 static int add(struct bench_items *b, const struct eval_items *items, size_t n,
 	unsigned task, struct err *e)
 {

@@ -30,8 +30,8 @@ struct bench_methods {
 	 * of the options that determine the text, as one string. */
 	char texts[TABLE_ROWS][TEXTS_KEY];
 	unsigned n_texts;
-	/* kinds of model (bits of enum report_models) that the method of every
-	 * row can run */
+	/* the kinds of model (bits of enum report_models) that the methods of
+	 * all rows can run; 0 if they have no kind in common */
 	unsigned runs;
 	bool any_causal; /* whether at least one row runs a causal model */
 	/* whether the rows run different models; each row then names its

@@ -4,16 +4,18 @@
  * benchmark runs models and sampling methods with increasing numbers of samples
  * on the held-out items of a task. The benchmark reports accuracy with
  * confidence intervals, time and energy, and the unbiased estimate of pass@k.
- * The npu-tts paper is "Scaling LLM test-time compute with mobile NPU on
- * smartphones". Single-threaded.
+ * Some tables reproduce figures of the paper "Scaling LLM test-time compute
+ * with mobile NPU on smartphones" (called npu-tts here). Only one thread may
+ * run the benchmark.
  *
  * Sample i of an item does not depend on the number of samples. So each model
  * draws the largest number of samples once, and each method chooses among the
  * first n of these samples (tandem_choose). The cost of n samples on a phone is
  * found with a session that only computes the costs of passes, without running
  * them (session_opts.idle). The tokens of the samples are fed through this
- * session. To find wall-clock times, the first items are generated again with
- * each number of samples, and must give the same tokens. Methods that do more
+ * session. To find wall-clock times, the samples of the first items
+ * (tts_args.timed) are generated again for each number of samples, and must
+ * consist of the same tokens. Methods that do more
  * than choose at the end (beam search, stopping samples early, drafting)
  * generate in runs of their own.
  */

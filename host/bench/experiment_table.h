@@ -142,9 +142,9 @@ struct table_spec {
 	const struct column_spec *column;
 	struct table_plot plot;
 	/*
-	 * A row whose setting switches graphs has a second run, the run "in a
-	 * row": each of its requests starts with the graphs that the previous
-	 * request has left loaded (setting.in_a_row).
+	 * Whether each row whose setting switches graphs has a second run, the
+	 * run "in a row". Each request of this second run starts with the
+	 * graphs that the previous request has left loaded (setting.in_a_row).
 	 */
 	bool in_a_row;
 	/* whether the table is planned only if times are those of a simulated
@@ -191,7 +191,8 @@ struct table_request {
 	unsigned n_methods;
 	/* changes that every setting starts with */
 	const struct setting *usual;
-	/* presets; the last preset has no `where`. NULL means none */
+	/* presets, ended by an entry whose `where` is NULL; NULL means that
+	 * there are no presets */
 	const struct table_preset *preset;
 	const struct table_levels *levels;
 	const struct setting_hook *hook;
@@ -223,8 +224,9 @@ struct plan_row {
 	/* the run "in a row", shown by columns with column_spec.in_a_row; NULL
 	 * means run[0] */
 	struct run *in_a_row;
-	/* [n_rivals] runs of the rivals; NULL if a rival's method was not
-	 * requested */
+	/* [n_rivals] runs of the rivals. An entry is NULL if the rival's method
+	 * was not requested, or if the rival's drafter is not installed
+	 * (table_variant.bundled). */
 	struct run *rival[TABLE_RIVALS];
 	/* the only task that the row shows: its index in experiment.task plus
 	 * 1; 0 means that the row shows all tasks */
