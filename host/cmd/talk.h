@@ -27,7 +27,7 @@ struct talk_turn {
 	size_t n_tokens;
 };
 
-/* The caller zeroes the struct. A system turn is always the first turn. */
+/* The caller zeroes the struct. If there is a system turn, it is turn[0]. */
 struct talk {
 	struct talk_turn *turn;
 	size_t n, cap;

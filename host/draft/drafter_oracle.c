@@ -18,11 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of independent streams of random numbers. STREAM_RANK: ranks of true
+/* Ids of independent streams of random numbers. STREAM_RANK: ranks of true
  * tokens. STREAM_BESIDE: wrong candidates for the next token of the given
  * sequence. STREAM_LEFT: hashes of paths that leave the sequence. Each path
- * that has left the sequence has its own stream; the bits of STREAM_ELSEWHERE
- * are set in its number, so the number differs from the three others. */
+ * that has left the sequence has its own stream. The bits of STREAM_ELSEWHERE
+ * are set in the id of such a stream, so this id differs from the three ids
+ * above. */
 enum { STREAM_RANK, STREAM_BESIDE, STREAM_LEFT, STREAM_ELSEWHERE };
 
 /* State of a path. Either the path agrees with the given sequence for `at`

@@ -1,12 +1,12 @@
 /*
  * Token Recycling (Luo et al., ACL 2025): the tokens that the target predicted
- * after the last occurrence of a token are likely to follow this token again.
+ * after the latest occurrence of a token are likely to follow this token again.
  * For every token, across all requests, a table keeps the eight likeliest next
- * tokens (successors) from the last verified row of this token. A row is one
- * token of a pass, for which the target computes logits. A draft is built by
- * looking up each drafted token in turn. If a token occurs in several rows of a
- * tree, the table keeps the deepest of these rows and, of equally deep rows,
- * the last.
+ * tokens (successors) from the most recently verified row of this token. A row
+ * is one token of a pass, for which the target computes logits. A draft is
+ * built by looking up each drafted token in turn. If a token occurs in several
+ * rows of a tree, the table keeps the successors from the deepest of these rows
+ * and, of equally deep rows, from the one that was reported last.
  *
  * The paper fills a tree of fixed shape with the successors by rank. Here each
  * rank has a probability: the share of cases in which the target's best token
@@ -70,9 +70,9 @@ struct recycle {
 	 * them the best token of the new table row was at rank i of the old
 	 * one. */
 	double rows, at[RANKS];
-	/* [n_fresh] sorted by depth. They are put into the table only at the
-	 * next take(): each is then compared with the table row that it
-	 * replaces, from which the last draft was made, to learn how often the
+	/* [n_fresh] sorted by depth. The next take() puts these rows into the
+	 * table. Before a row replaces a table row, from which the previous
+	 * draft was made, take() compares the two rows, to learn how often the
 	 * best token is at each rank. */
 	struct fresh *fresh;
 	uint32_t n_fresh, room;

@@ -70,7 +70,9 @@ struct suffix {
 	 * *shared, the source that was opened first, which can be this
 	 * source. */
 	struct suffix *shared;
-	uint64_t last; /* number of the last history record that was added */
+	/* number (history_record.number) of the history record that was added
+	 * to the history tree most recently */
+	uint64_t last;
 	/* value of shared->last when memory[HISTORY] was last updated */
 	uint64_t seen;
 	struct memory memory[MEMORIES];
@@ -139,8 +141,8 @@ static void count_work(struct suffix *s)
 		suffix_tree_set_work(s->memory[HISTORY].tree, &s->work);
 }
 
-/* Add the records that the history got since the last call. All matches in the
- * history's tree are then invalid. */
+/* Add to the history's tree the records that the history has received since the
+ * previous call. If records are added, all matches in this tree are invalid. */
 static int take_history(struct suffix *s, struct err *e)
 {
 	struct suffix_tree *t = s->memory[HISTORY].tree;

@@ -19,8 +19,8 @@ struct search_work;
 struct lookup_chain {
 	int32_t *token; /* [n] the chain; memory for `room` tokens */
 	uint32_t n;
-	/* number of last tokens of the sequence that were found in earlier
-	 * text */
+	/* length of the match: this many tokens at the end of the sequence also
+	 * occur in earlier text, and the chain follows them there */
 	uint32_t match;
 };
 
