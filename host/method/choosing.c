@@ -217,10 +217,10 @@ static bool is_unscored(const struct sample *s)
 
 /*
  * Whether to score samples while some samples still run. Scores are used to cut
- * samples, and no sample can be cut before the first sample has ended. Later,
- * samples are scored when another sample has ended, because the best value may
- * have changed, and when all running samples have ended a step, because their
- * values have changed.
+ * samples, and no sample can be cut before the first sample has ended. From
+ * then on samples are scored in two cases: when another sample has ended,
+ * because the largest value of an ended sample may have changed, and when all
+ * running samples have ended a step, because their values have changed.
  */
 static bool is_time_to_score(const struct samples *p)
 {
@@ -240,8 +240,9 @@ static bool is_time_to_score(const struct samples *p)
 	return ended && run && (better || all);
 }
 
-/* List the unscored samples that have ended or still run. Called before samples
- * may be cut, and before a sample is chosen. */
+/* List in out[] the unscored samples that have ended or still run, if they must
+ * be scored now. `waiting` is true if no sample runs, so that a sample is
+ * chosen next; else samples may be cut next. */
 static uint32_t to_score(struct samples *p, bool waiting, struct sample **out)
 {
 	struct choosing *c = samples_own(p);

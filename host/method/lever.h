@@ -21,9 +21,10 @@ struct lever_state {
 	/* path of the exit predictor's file; "" if there is no predictor */
 	char exit_path[PATH_MAX];
 	struct prune_opts prune;
-	/* Periods without drafting: `rest` is the number of cycles (a draft and
-	 * its verification) left in the current period, last_rest the number of
-	 * cycles of the last period. */
+	/* Periods without drafting, counted in cycles (a draft and its
+	 * verification). last_rest: length of the current or, between two
+	 * periods, of the previous period; 0 if drafting has paid since.
+	 * `rest`: number of cycles that are left of the current period. */
 	uint32_t rest, last_rest;
 	/*
 	 * Set by benchmarks that compare trees with and without pruning. If

@@ -131,15 +131,15 @@ struct denoising {
 	struct row *row; /* planned rows; room for `limit` */
 	uint32_t *at;    /* positions to predict; room for `limit` */
 	bool clear_cache;
-	/* number of the pass, counted from the start of the block or, for
-	 * methods without blocks, from the start of the text; random numbers
-	 * depend on this number */
+	/* number of the pass: the first pass of the block or, for methods
+	 * without blocks, of the text has the number 0; random numbers depend
+	 * on this number */
 	uint32_t pass;
 
-	/* State of the last pass, which may have had rows of other requests:
-	 * this request's rows row[] were rows `first`, `first` + 1, ... of that
-	 * pass. `guess` has one guess for each position in at[], in any
-	 * order. */
+	/* Results of the pass that has just run, which may also have had rows
+	 * of other requests: this request's rows row[] were rows `first`,
+	 * `first` + 1, ... of that pass. `guess` has one guess for each
+	 * position in at[], in any order. */
 	uint32_t first;
 	struct guess *guess; /* room for `limit` guesses */
 	/*
@@ -169,8 +169,8 @@ struct denoising {
  *
  *   start       Calls denoising_reserve and sets reads_prompt.
  *   prompt      Called when the prompt was read; `row` is the row of the
- *               prompt's last token in the last pass. The pointer is NULL in
- *               methods that never set reads_prompt.
+ *               prompt's final token in the pass that has just run. The
+ *               pointer is NULL in methods that never set reads_prompt.
  *   plan        Plans the next pass.
  *   after_pass  The pass has ended and guess[] is set. Decides which guesses
  *               are kept, what is cached, and what becomes text.
@@ -264,8 +264,8 @@ bool denoising_row_of(const struct denoising *, uint32_t i, uint32_t *row);
 void denoising_begin_guesses(struct denoising *);
 void denoising_guess(struct denoising *, uint32_t i, const float *logits);
 
-/* Keep in d->carried the logits of row `row` of the last pass, which predict
- * position `at` in later passes. */
+/* Keep in d->carried the logits of row `row` of the pass that has just run. In
+ * later passes these logits predict position `at`. */
 int denoising_carry_logits(
 	struct denoising *, uint32_t row, uint32_t at, struct err *);
 
@@ -280,9 +280,10 @@ void denoising_commit(struct denoising *, uint32_t n);
 /*
  * Choose which of the n_at guesses to keep, move them to the front of guess[],
  * and return their number. If `threshold` >= 0, the guesses whose confidence is
- * at least `threshold` are kept, or the best guess if there is none. If
- * `threshold` < 0, the best n_at / `left` guesses are kept (rounded up), where
- * `left` is the number of passes that remain for the block.
+ * at least `threshold` are kept or, if there is none, the guess with the
+ * largest confidence. If `threshold` < 0, the n_at / `left` guesses (rounded
+ * up) that are the best by guessing.order are kept, where `left` is the number
+ * of passes that remain for the block.
  */
 uint32_t denoising_choose(struct denoising *, double threshold, uint32_t left);
 

@@ -179,8 +179,9 @@ struct method {
 	/* Default temperature; NULL means 0. */
 	double (*temperature)(const struct method_env *);
 	/*
-	 * Number of the first layers, which compute all rows; after them the
-	 * method may prune rows. NULL if the method never prunes.
+	 * How many layers, from the first layer on, compute all rows; after
+	 * these layers the method may prune rows. NULL if the method never
+	 * prunes.
 	 */
 	uint32_t (*exit_layers)(const struct method_env *);
 	/*

@@ -9,9 +9,9 @@
 
 struct kept {
 	uint32_t sequence, n;
-	/* Result of the last session_spare for this sequence. session_spared
-	 * returns the same number until the session removes the sequence. A
-	 * more recently used sequence has a larger number. */
+	/* Result of the most recent call of session_spare for this sequence.
+	 * session_spared returns the same number until the session removes the
+	 * sequence. A more recently used sequence has a larger number. */
 	uint64_t spare;
 	int32_t *token; /* the n tokens */
 };

@@ -33,7 +33,8 @@ bool bus_is_busy(struct bus *);
 bool bus_is_gone(struct bus *);
 
 /* Deliver pending messages for up to a second, then close the connection, which
- * releases the name. The engine must be stopped. Does nothing for NULL. */
+ * releases the name. Call this only after engine_stop. Does nothing for NULL.
+ */
 void bus_close(struct bus *);
 
 #endif
