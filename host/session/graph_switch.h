@@ -16,7 +16,8 @@
  * A load begins between two executions or after the last execution, and never
  * before the previous load has ended. If loads are scheduled before an
  * execution, the execution starts only after the last of these loads has begun.
- * An execution of a block that is being loaded waits until the load has ended.
+ * An execution of a block whose graph is being loaded waits until the load has
+ * ended.
  * With these rules the schemes SWITCH_SYNC, SWITCH_ASYNC and SWITCH_GREEDY take
  * the times of the three schemes in the paper's figure 8.
  *

@@ -86,8 +86,8 @@ static void read_next(struct timeline *t, uint64_t from)
 }
 
 /* Time at which the next streamed layer is in memory. `turn` is the time at
- * which the NPU is ready to run the layer; before `turn`, flash reads only the
- * fraction flash_ahead of the layer, as in there_ps of
+ * which the NPU is ready to run the layer; before `turn`, flash reads at most
+ * the fraction flash_ahead of the layer, as in there_ps of
  * host/memory/staging.c. */
 static uint64_t arrival(struct timeline *t, uint64_t turn)
 {

@@ -14,7 +14,8 @@
  *   - Widths, heads and vocabulary are those of the shape. A matrix has the
  *     type of the same matrix in the real layer that stands for the shape's
  *     layer.
- *   - If a layer runs in parts, the last part is charged for the whole layer.
+ *   - If a layer runs in parts, the cost of the whole layer is charged to the
+ *     run of its last part.
  *   - pricing_retype replaces the types of all matrices. So a model with 8-bit
  *     weights can be priced as a model with 4-bit weights.
  *   - The shape has its own number of resident layers (pricing_keep). For each
@@ -151,8 +152,8 @@ void pricing_maintenance(const struct pricing *, uint32_t block, uint64_t bytes,
 void pricing_map(const struct pricing *, uint64_t bytes, struct price *out);
 
 /* A real layer may stand for several layers of the priced shape, each with one
- * flash read. Return the bytes of read number i for the real layer `layer`; 0
- * if there is no such read. */
+ * flash read. Return the bytes of the flash read number i (from 0) for the real
+ * layer `layer`; 0 if the layer has no read with this number. */
 uint64_t pricing_read(const struct pricing *, uint32_t layer, uint32_t i);
 
 /* Cost of a run of the output graph (which predicts the likeliest next tokens),

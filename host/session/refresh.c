@@ -29,8 +29,8 @@ struct refresh {
 	struct batch batch; /* scratch memory for checking rows */
 	struct refresh_stats stats;
 
-	/* State and input of the last refresh. The refresh thread reads the
-	 * input while it computes. */
+	/* State and input of the refresh that was started most recently. The
+	 * refresh thread reads the input while it computes. */
 	enum state state;
 	uint32_t sequence;
 	struct host_rows rows;

@@ -48,8 +48,9 @@ static int run_output(struct session *s, uint32_t rows, struct err *e)
 	while (s->plan.graph_rows[kind] < rows)
 		kind++;
 	run.graph = graph_id(s, s->n_blocks, kind);
-	/* Charge the cost for the priced shape (opts.as) instead of the cost
-	 * that the device reports for the real model. */
+	/* If costs are simulated for another model shape (opts.as) or for the
+	 * CPU (by_cpu), charge this cost instead of the cost that the device
+	 * reports for the real model on the NPU. */
 	if (s->opts.soc && (s->opts.as || s->pricing.by_cpu)) {
 		pricing_likely(&s->pricing, s->plan.graph_rows[kind], rows,
 			s->output.extended, &as);
