@@ -1,10 +1,10 @@
 /*
- * Tables of open brackets (CPU accesses in progress), which a host at coherence
- * level "check" publishes to its device. A bracket is a pair of calls
- * (buffer_begin, buffer_end) between which the CPU may access some bytes of a
- * shared buffer. When the device reports a violation of the coherence rules,
- * the device finds the name of the host's function in the tables. The host
- * publishes the names of writing functions, each with a number, and the
+ * Tables of open brackets, which a host at coherence level "check" publishes to
+ * its device. A bracket is a pair of calls (buffer_begin, buffer_end) between
+ * which the CPU may access some bytes of a shared buffer; between the two calls
+ * the bracket is open. When the device reports a violation of the coherence
+ * rules, the device finds the name of the host's function in the tables. The
+ * host publishes the names of functions that write, each with a number, and the
  * brackets that are open. The tables lie in the control memfd (struct
  * wire_brackets).
  *
@@ -43,17 +43,17 @@ struct brackets {
 void brackets_init(struct brackets *);
 void brackets_release(struct brackets *);
 
-/* From now on publish brackets (CPU accesses) and names in these tables, or
- * nowhere if the pointer is NULL. The names that are already known are copied
- * to the new tables; brackets that are already open are not copied. */
+/* From now on publish brackets and names in these tables, or nowhere if the
+ * pointer is NULL. The names that are already known are copied to the new
+ * tables; brackets that are already open are not copied. */
 void brackets_connect(struct brackets *, struct wire_brackets *);
 
 /* Get the number under which a function's name is published, for wire_ref.by.
  * The name must be a static string. Returns 0 if the table of names is full. */
 uint16_t brackets_name(struct brackets *, const char *function);
 
-/* Publish all brackets (accesses of the CPU) of this buffer from now on. The
- * buffer must be closed before brackets_release. */
+/* From now on publish all brackets of this buffer. The buffer must be closed
+ * before brackets_release. */
 void brackets_watch(struct brackets *, struct buffer *);
 
 /* ---- the device ---- */
@@ -63,7 +63,7 @@ void brackets_watch(struct brackets *, struct buffer *);
 void brackets_read_name(const struct wire_brackets *from, uint32_t by,
 	char out[WIRE_NAME_BYTES]);
 
-struct held { /* a copy of a table entry: a CPU access in progress */
+struct held { /* a copy of a table entry, which is an open bracket */
 	bool writing;
 	uint32_t off, len, cpu_seq, by;
 };

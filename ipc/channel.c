@@ -386,8 +386,8 @@ static int glance(struct channel *c, struct packet *out, struct err *e)
 
 	if (clock_ns() - c->looked_ns >= SLICE_NS)
 		ret = peer_check(c, e);
-	/* Between the last call of take and this check, the peer may have sent
-	 * a packet and then died. */
+	/* After the caller's call of take, which found no packet, and before
+	 * this check, the peer may have sent a packet and then died. */
 	taken = ret ? take(c, out, e) : 0;
 	if (taken)
 		return taken;

@@ -12,7 +12,8 @@
 #define BATCH 8
 /* bytes of the largest group, which has 32 fp16 values */
 #define BLOCK_MAX 64
-/* number of inputs k converted at once: a multiple of any type's block */
+/* number of inputs (values along k) that are converted at once: a multiple of
+ * the block size of every type */
 #define SPAN 256
 
 /* Every format stores the 32 groups of a tile. Formats differ in which values

@@ -38,8 +38,9 @@ enum form_kind {
 
 struct json_node {
 	enum form_kind kind;
-	/* Range in json_nodes.name (TEXT, OBJECT) or in json_nodes.kid (child
-	 * nodes of ONE_OF and SEQUENCE, or of the first items of an ARRAY). */
+	/* For TEXT and OBJECT, a range in json_nodes.name. For ONE_OF, SEQUENCE
+	 * and ARRAY, a range in json_nodes.kid: the child nodes, which for an
+	 * ARRAY are the nodes of its first items. */
 	uint32_t first, n;
 	/* minimum and maximum number of characters of a STRING or items of an
 	 * ARRAY */

@@ -25,8 +25,9 @@ const char *const trace_kinds[TRACE_KINDS] = {
 /* Arguments of the end event of a request to the device. */
 #define DONE "seq", "status", TRACE_DONE(WORD)
 
-/* Arguments of an event on a track of the simulated phone: begin, duration, the
- * times of the phone's engines, and `block`, which no event has. */
+/* Arguments of an event on a track of the simulated phone: its begin, its
+ * duration, and the times of the phone's engines. The list also names an
+ * argument "block", but no event has this argument. */
 #define PRICE "begin_ps", "took_ps", PRICE_TIMES(WORD) "block"
 
 const struct trace_what trace_what[TRACE_NAMES] = {
