@@ -258,7 +258,7 @@ static void later_lives_have_only_start_events(void **state)
 }
 
 /* A device that listens serves one host after another. Each host is one life of
- * the device; the counts of requests continue. */
+ * the device. A new life does not reset the counts of requests. */
 static void listening_lives_continue_the_counts(void **state)
 {
 	char left[96];

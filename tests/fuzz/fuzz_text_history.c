@@ -1,7 +1,8 @@
 /*
  * Reads a history file of arbitrary bytes. Wrong checksums would stop the
- * reader early, so if the first byte is odd the target corrects the checksums
- * of the head and of everything that begins like a record.
+ * reader early. So if the first byte of the input is odd, this fuzz target
+ * corrects the checksums of the head and of everything that begins like a
+ * record.
  *
  * The reader must not crash. Records must lie in the file one after another,
  * and the bytes between them must be counted. The numbers of records must

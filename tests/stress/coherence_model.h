@@ -42,9 +42,11 @@ struct forgotten {
 struct model_line {
 	bool cached; /* the line is in the device's cache */
 	bool dirty;  /* the device wrote the line and has not cleaned it */
-	/* the CPU wrote the line after the last request began */
+	/* the CPU wrote the line after the latest request began, so the next
+	 * request declares the line as written */
 	bool declared;
-	/* number of the CPU's last writing access to the line */
+	/* number of the bracket in which the CPU wrote the line most
+	 * recently */
 	uint32_t bracket;
 	uint32_t
 		/* words that the CPU wrote since the line was last
@@ -72,7 +74,7 @@ struct coherence_model {
 	uint64_t steps, reads, calls, named, harmless;
 };
 
-/* Begin a program. The struct is zeroed or was released. */
+/* Begin a program. Before the call, the struct must be zero or released. */
 void coherence_model_init(struct coherence_model *, const char *level,
 	uint32_t lines, bool by_run, uint32_t evict);
 void coherence_model_release(struct coherence_model *);

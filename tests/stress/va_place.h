@@ -82,7 +82,8 @@ int va_place_again(struct va_place *, unsigned nth);
 int va_free(struct va_place *, unsigned nth);
 
 /*
- * Send a request that refers to bytes of the nth piece or of the two pages
+ * Send a request that refers to bytes of the nth piece (a buffer's pages in the
+ * window or in the extended region, struct first_fit_piece) or of the two pages
  * after this piece. If there is no piece, the request refers to bytes at the
  * start of the window or region. va_touch refers to the window; va_reach can
  * also refer to the extended region.

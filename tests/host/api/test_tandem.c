@@ -270,8 +270,8 @@ struct steps {
 	size_t prompt, seen, last;
 	/* tokens of the answer, as the last step of each block reported them */
 	int32_t filled[4 * BLOCK];
-	/* sunk: text that the sink has received; text: the same text, followed
-	 * by the text of the last step */
+	/* sunk: text that the sink has received; text: the text that it had
+	 * received when the latest step was reported, then this step's text */
 	struct strbuf text, sunk;
 	int32_t ids[4 * BLOCK];
 	size_t n_ids;
@@ -396,7 +396,9 @@ static void test_no_steps(void **state)
 struct drafts {
 	uint64_t seen, last; /* last: pass that ends the text; 0 means none */
 	size_t nodes, accepted;
-	int32_t ids[64]; /* tokens that the sink received since the last pass */
+	/* tokens that the sink has received since the previous call of
+	 * take_draft */
+	int32_t ids[64];
 	size_t n_ids;
 };
 

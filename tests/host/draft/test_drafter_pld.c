@@ -105,8 +105,8 @@ static uint64_t values_after(uint32_t before)
 }
 
 /* The search compares three tokens at the position that matches and one token
- * at each earlier position. Then each guess is compared with each guess: one
- * comparison for the single guess. */
+ * at each earlier position. Then n guesses cost n * n comparisons, so the
+ * single guess costs one more comparison. */
 static void test_searched(void **state)
 {
 	assert_int_equal(values_after(0), 3 + 1);

@@ -169,8 +169,8 @@ static void ahead(struct fixture *f, uint32_t layer, unsigned set)
 	experts_ahead(f->x, layer, expert, n);
 }
 
-/* Take all experts of the layer's last begin(), up to `room` at a time, and
- * release each immediately. Returns the set of these experts. */
+/* Take all experts of the most recent begin() of the layer, up to `room` at a
+ * time, and release each immediately. Returns the set of these experts. */
 static unsigned take_all(struct fixture *f, uint32_t layer, uint32_t room)
 {
 	struct expert_place at[EXPERTS];
@@ -682,8 +682,8 @@ static void a_failed_read_ahead_is_repeated(void **state)
 	assert_int_equal(stats_of(f).found_ahead, 0);
 }
 
-/* A file that has become shorter fails again and again, until the cache is
- * closed. */
+/* Once a read has found that the file has become shorter, every later read
+ * fails too, until the cache is closed. */
 static void a_shorter_file_is_reported(void **state)
 {
 	struct fixture *f = *state;

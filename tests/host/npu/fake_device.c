@@ -50,13 +50,15 @@ struct fake_device {
 	unsigned first, waiting;
 	/* Delayed loads, the oldest first. */
 	struct fake_request loading[FAKE_QUEUE];
-	/* overdue: number of answers since the oldest load was accepted */
+	/* overdue: number of requests that were answered since the previous
+	 * delayed load was answered or, before that, since the device began */
 	unsigned n_loading, overdue;
 	/* held: number of graphs, including those being loaded; most_held:
 	 * maximum of `held` */
 	uint32_t held, most_held;
 	uint32_t next_seq;
-	/* The last answer. It must be sent answer.times more times. */
+	/* The most recent answer. It must be sent answer.times more times
+	 * before the next request is answered. */
 	struct fake_answer answer;
 	struct fake_run run;
 };

@@ -147,8 +147,8 @@ static uint64_t with_guard(uint64_t bytes)
 	return align_up(bytes, PAGE) + PAGE;
 }
 
-/* Bytes of the smallest usable window: cache, activations and two layers, each
- * followed by a guard, after a guard at address 0. */
+/* Bytes of the smallest usable window: a guard at address 0, then the cache,
+ * the activations and two layers. Each of these four is followed by a guard. */
 static uint64_t smallest_window(struct fixture *f)
 {
 	uint64_t bytes, layer = 0;
@@ -461,8 +461,8 @@ static uint64_t stall_of(struct fixture *f, enum placement_policy policy)
 	return after.stall_ps - before.stall_ps;
 }
 
-/* Measure the phone time of the first layer of a pass and of every other
- * layer. */
+/* Measure the phone times of the layers of a pass: *first of the first layer,
+ * and *next of each of the later layers, which take equally long. */
 static void measure_layers(struct fixture *f, uint64_t *first, uint64_t *next)
 {
 	struct model_file shorter;

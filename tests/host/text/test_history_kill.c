@@ -70,9 +70,9 @@ static uint64_t tail_of(const struct history *h)
 
 #define PLACES 200
 
-/* Append a record in a child process whose file size limit is `bytes` after the
- * end. The kernel writes up to this limit and then kills the process, so the
- * file has the first `bytes` of the record. */
+/* Append a record in a child process that may make the file only `bytes` bytes
+ * longer (a file size limit). The kernel writes up to this limit and then kills
+ * the process, so the file has only the first `bytes` bytes of the record. */
 static void killed_append(uint32_t k, off_t bytes)
 {
 	pid_t child = fork();
