@@ -46,7 +46,8 @@ void workers_close(struct workers *);
 unsigned workers_count(const struct workers *);
 
 /* Run a loop: call fn(arg, part, thread) for every part. `thread` is below
- * workers_count, and no two calls at the same time have the same `thread`. */
+ * workers_count, and two calls that run at the same time have different values
+ * of `thread`. */
 void workers_run(struct workers *,
 	void (*fn)(void *arg, unsigned part, unsigned thread), void *arg,
 	unsigned parts);

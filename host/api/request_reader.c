@@ -189,7 +189,7 @@ int request_report_token(void *arg, const struct gen_token *t)
 			likely_of(t->logits, x->tandem->decoder.model->n_vocab,
 				t->id, q->logprobs, likely, &token.logprob);
 	/* Fill x->top. The texts of the candidates are appended to x->scratch.
-	 * The address of x->scratch changes while it grows, so the pointers to
+	 * The bytes of x->scratch may move while it grows, so the pointers to
 	 * the texts are set at the end. */
 	strbuf_reset(&x->scratch);
 	for (unsigned i = 0; i < token.n_top; i++) {

@@ -33,7 +33,8 @@ struct setting {
 	/*
 	 * whether each item starts with the compute graphs that the previous
 	 * item has left loaded on the device. Otherwise the device loads the
-	 * graphs for prompts between two items; this time is not measured.
+	 * graphs for prompts between two items; the time of this load is not
+	 * measured.
 	 */
 	bool in_a_row;
 };

@@ -84,8 +84,8 @@ static void print_folded(const char *text, FILE *f)
 	putc('\n', f);
 }
 
-/* Run all probes. If `list` is NULL, print each finding to `out` at once;
- * otherwise add it to `list`. */
+/* Run all probes, one after another. If `list` is NULL, print each finding to
+ * `out` before the next probe runs; otherwise add it to `list`. */
 static void look_at_all(json_t *list, FILE *out, struct tally *t)
 {
 	for (size_t i = 0; i < n_probes; i++) {

@@ -1,9 +1,10 @@
 /*
  * SuffixDecoding (Oliaro et al., NeurIPS 2025): suffix trees count, for every
  * suffix of the sequence, which tokens followed its earlier occurrences.
- * Several suffixes can match. The draft uses the suffix whose draft has the
- * highest expected number of accepted tokens. This number is the sum, over the
- * tokens of the draft's likeliest path, of the probability that verification
+ * Several suffixes can match, and each match gives a draft. The draft with the
+ * highest expected number of accepted tokens is used. This number is the sum,
+ * over the tokens of the draft's likeliest path, of the probability that
+ * verification
  * accepts the path up to the token. Tokens that followed in less than a tenth
  * of the occurrences are left out.
  *

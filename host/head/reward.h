@@ -66,9 +66,9 @@ struct reward_site {
 int reward_open(struct reward **out, const char *name,
 	const struct reward_site *, struct err *);
 /*
- * Number of the target's layers that the reward does not compute again, if
- * reward_text has the target's hidden states after these layers
- * (session_opts.tap_layers). 0 if the reward reads only tokens.
+ * How many of the target's layers, from the first layer on, the reward need not
+ * compute again when reward_text has the target's hidden states after these
+ * layers (session_opts.tap_layers). 0 if the reward reads only tokens.
  */
 uint32_t reward_tap_layers(const struct reward *);
 /* Whether the score of a step is never larger than the score of the previous

@@ -66,7 +66,7 @@ struct pricing {
 	/* layers of the real model that are resident */
 	struct residency residency;
 	uint32_t streamed; /* number of streamed layers of the priced shape */
-	/* type of the output matrix for logits that the CPU computes */
+	/* type of the output matrix from which the CPU computes logits */
 	enum dtype output;
 	/* type of the output matrix that the device reads (pricing_likely);
 	 * session_plan_pricing sets this if `as` is set */

@@ -31,8 +31,8 @@ enum form_kind {
 	FORM_NUMBER,
 	FORM_OBJECT,
 	FORM_ARRAY,
-	/* the values of several nodes, directly after one another; such a node
-	 * follows a literal (json_name.node) */
+	/* the values of several nodes, directly after one another; a SEQUENCE
+	 * node is used only after a literal (json_name.node) */
 	FORM_SEQUENCE,
 };
 
