@@ -63,10 +63,11 @@ void channel_close(struct channel *);
  * Send one packet: n_refs references to shared memory, then `len` bytes of
  * message. On the host, `seq` is NULL or receives the number of the request; on
  * the device, *seq is the number of the request that this packet completes.
- * Waits while the ring is full. Returns 0, -EMSGSIZE if the packet is larger
- * than the ring allows, -EPIPE if the peer has closed the link, -EPROTO if the
- * ring is malformed, or, if the wait for room fails, -ETIMEDOUT or -ECANCELED
- * as channel_recv does.
+ * Waits while the ring is full. Returns 0, -EMSGSIZE if there are too many
+ * references or if the message is shorter than 4 bytes or longer than the ring
+ * allows, -EPIPE if the peer has closed the link, -EPROTO if the ring is
+ * malformed, or, if the wait for room fails, -ETIMEDOUT or -ECANCELED as
+ * channel_recv does.
  */
 int channel_send(struct channel *, const struct wire_ref *refs, unsigned n_refs,
 	const void *msg, size_t len, uint32_t *seq, struct err *);

@@ -146,8 +146,9 @@ static void start_one(
 	}
 	if (c->config.evict_seed) {
 		rng_words(c->config.evict_seed, UINT32_MAX, t.number, word);
-		/* The new transfer ends now. Transfers of one chain end in
-		 * order, so end the earlier transfers of its chain first. */
+		/* If the random bit is set, the new transfer ends now.
+		 * Transfers of one chain end in order, so end the earlier
+		 * transfers of its chain first. */
 		for (unsigned i = 0; word[0] & 1 && i < c->n_pending; i++)
 			if (c->pending[i].chain == chain)
 				dma_move(c, &c->pending[i]);
