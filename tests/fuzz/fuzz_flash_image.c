@@ -58,8 +58,8 @@ static void read_all(const struct image *im, size_t size)
 			abort();
 		end = x->offset + x->stored;
 		if (image_check(im, x, NULL) && x->offset >= DATA)
-			/* the checksum of this extent is correct, so
-			 * image_check must not fail */
+			/* the fuzz target has corrected the checksum of this
+			 * extent, so image_check must not fail */
 			abort();
 		got = x->bytes <= READ_MAX ? malloc(x->bytes) : NULL;
 		if (got)

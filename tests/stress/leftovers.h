@@ -17,14 +17,15 @@ struct err;
 struct leftovers {
 	bool fd[LEFTOVER_FDS];
 	unsigned fds, maps; /* mappings of buffers ("tandem:...") */
-	/* Zombies are included; 0 if the kernel does not report children. */
+	/* number of children, including zombies; 0 if the kernel does not
+	 * report children */
 	unsigned children;
 };
 
 int leftovers_look(struct leftovers *, struct err *);
 
-/* Whether the process uses no more of any resource, except threads, than
- * before. If it uses more of a resource, `what` names the resource. */
+/* Whether the process now uses no more of any resource than before; threads are
+ * not compared. If it uses more of a resource, `what` names the resource. */
 bool leftovers_no_more(const struct leftovers *before,
 	const struct leftovers *now, char *what, size_t size);
 

@@ -115,7 +115,8 @@ static inline void hash_expand_node(
 
 	assert_true(node < t->n);
 	assert_int_equal(t->n_candidates[node], 0);
-	/* The node's ancestors must be expanded and still have their rows. */
+	/* The node's ancestors must be expanded and must still have the indices
+	 * that the drafter stored in tree.row, also after nodes have moved. */
 	for (uint32_t u = node; u;) {
 		u = (uint32_t)t->parent[u];
 		assert_in_range(t->row[u], 1, d->nodes);
