@@ -1,6 +1,7 @@
 /*
  * SuffixDecoding (Oliaro et al., NeurIPS 2025): suffix trees count, for every
- * suffix of the sequence, which tokens followed its earlier occurrences.
+ * suffix of the sequence, how often each token followed the suffix at earlier
+ * places.
  * Several suffixes can match, and each match gives a draft. The draft with the
  * highest expected number of accepted tokens is used. This number is the sum,
  * over the tokens of the draft's likeliest path, of the probability that

@@ -51,8 +51,8 @@ struct choosing {
 	struct answer_form *form;
 	struct early_stop early;
 	bool stops_decided; /* whether --stop-decided was given */
-	/* whether the warm-up of --early-stop has ended, so that the remaining
-	 * samples were added, or are not needed because the votes agreed */
+	/* whether the warm-up of --early-stop has ended: the remaining samples
+	 * have then been added, or are never added because the votes agreed */
 	bool all_added;
 	/* whether all samples have been scored, or need no scores because the
 	 * method has no reward model */

@@ -49,11 +49,13 @@ struct npu {
 	uint32_t next_seq;
 	unsigned in_flight;
 	unsigned generation;
-	/* Times of the last opts.restarts restarts, as a ring. */
+	/* times of the most recent restarts, as a ring of opts.restarts
+	 * entries; n_restarts: number of all restarts so far */
 	uint64_t restart_at[RESTARTS_MAX];
 	unsigned n_restarts;
-	unsigned lost_in_pass; /* devices lost since the last npu_went_on */
-	bool priced;           /* whether the device has a cost model */
+	/* number of devices lost since the most recent call of npu_went_on */
+	unsigned lost_in_pass;
+	bool priced; /* whether the device has a cost model */
 	/* Whether the device sent an invalid answer or could not be reached;
 	 * `failed` then has the error. */
 	bool broken;
