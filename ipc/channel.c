@@ -406,8 +406,8 @@ int channel_recv(
 	int ret;
 
 	settle(c);
-	/* The number of the next request, from 1, which reports of the rings'
-	 * cache contain. */
+	/* Reports of the rings' cache contain the number of the request, which
+	 * is counted from 1. Set the number of the next request. */
 	c->cache.request = (uint32_t)c->stats.received + 1;
 	ret = take(c, out, e);
 	if (!ret)

@@ -372,8 +372,8 @@ static struct rows rows_of(const hexagon_udma_descriptor_type0_t *d)
 }
 
 /* A transfer between two buffers, or between two addresses outside all buffers,
- * moves its bytes at once, because libtandem-coherence supports only transfers
- * between a buffer and local memory. */
+ * moves its bytes when it is started, because libtandem-coherence supports only
+ * transfers between a buffer and local memory. */
 static void move_at_once(uint8_t *to, uint8_t *from, size_t bytes)
 {
 	struct shared *a = find(from, bytes), *b = find(to, bytes);
