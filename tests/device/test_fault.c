@@ -139,8 +139,8 @@ static void out_of_order_completions_keep_their_faults(void **state)
 
 /* ---- ending and hanging ---------------------------------------------- */
 
-/* Handles all requests. Writes a byte to the pipe after each of the three steps
- * of a request: before, during and after its execution. */
+/* Handles all requests. Each request has three steps, which are before, during
+ * and after its execution. A byte is written to the pipe after each step. */
 static void walk(struct fault *f, const uint32_t *op, int pipe)
 {
 	for (unsigned i = 0; i < REQUESTS; i++) {

@@ -5,9 +5,9 @@
  * record.
  *
  * The reader must not crash. Records must lie in the file one after another,
- * and the bytes between them must be counted. The numbers of records must
- * increase, the token ids in records must be in the vocabulary, and the fields
- * of a record must equal those in the file.
+ * and the bytes between them must be counted. Each record must have a larger
+ * record number than the record before it, the token ids in records must be in
+ * the vocabulary, and the fields of a record must equal those in the file.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -2,8 +2,9 @@
  * Writes a program, which is a list of accesses of a CPU and of a device with a
  * cache (as text for tests/stress/rehearse.h), and predicts its results. The
  * CPU writes between requests; the device invalidates the written lines when
- * the next request begins, and cleans its own writes at once or by the end of
- * the request. So one array of words suffices to predict what a correct program
+ * the next request begins, and cleans each of its own writes right after the
+ * write or, at the latest, at the end of the request. So one array of words
+ * suffices to predict what a correct program
  * reads. To predict the effect of maintenance calls that are left out, the
  * model also records three facts about each line: whether the line is in the
  * device's cache, which words are old in the cache, and whether a clean is

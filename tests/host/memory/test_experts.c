@@ -27,7 +27,9 @@
 #define STRIP   ((size_t)1 << 20)
 
 struct fixture {
-	struct model *file; /* the same model as GGUF file and as flash image */
+	/* file: the model as a GGUF file; image: the same model as a flash
+	 * image */
+	struct model *file;
 	struct image_file image;
 	struct workers *workers;
 	struct experts *x;
@@ -292,7 +294,8 @@ static void statistics_are_exact(void **state)
 	assert_int_equal(st.stream.extents, 3);
 }
 
-/* Experts that are used often stay, although others were used later. */
+/* Experts that are used often stay in memory; experts that were used less often
+ * but more recently are evicted. */
 static void often_used_experts_stay(void **state)
 {
 	struct fixture *f = *state;

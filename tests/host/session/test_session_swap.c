@@ -443,7 +443,7 @@ static void check_timeline(struct fixture *f, uint64_t first, uint64_t next)
 	pair_close(&f->s);
 }
 
-/* Waiting time of four passes, after four earlier passes, under a placement
+/* Total waiting time of the passes 5 to 8 of a new session with this placement
  * policy. */
 static uint64_t stall_of(struct fixture *f, enum placement_policy policy)
 {

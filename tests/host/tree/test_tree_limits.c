@@ -111,8 +111,9 @@ static void test_root_alone(void **state)
 		}
 }
 
-/* Run one step of each builder in turn, twice. Each builder must build the tree
- * that it builds alone. */
+/* All builders build at the same time: in turn, each runs one step, until all
+ * trees are complete. Then all builders build their trees once more. Each tree
+ * must equal the tree that its builder builds alone. */
 static void test_side_by_side(void **state)
 {
 	const struct build_limits l = { 40, 6 };
