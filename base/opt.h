@@ -121,7 +121,8 @@ struct opt_table {
 };
 
 /* The initializer of a table with the rows rows_[], for the options in a struct
- * type_. The last arguments initialize the struct with the defaults. */
+ * type_. The last arguments are the initializers of the struct that holds the
+ * defaults. */
 #define OPT_TABLE_INIT(heading_, rows_, type_, ...)                        \
 	{                                                                  \
 		.heading = heading_, .rows = rows_, .n = ARRAY_LEN(rows_), \

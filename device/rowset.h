@@ -60,9 +60,10 @@ int rowset_take(struct rowset *, const struct wire_graph_run *,
  * reads these slots after the slots of the row's spans. */
 uint32_t rowset_own(const struct rowset *, uint32_t i, uint32_t *slot);
 
-/* Divide the slots to which the rows attend into pieces (tensor/visibility.h),
- * written to piece[2 * rows], and return the number of pieces. With `apart`,
- * nothing is shared: there is one piece for each row. */
+/* Divide the slots to which the rows attend into pieces. The slots of a piece
+ * are read once for all rows that attend to them (tensor/visibility.h). Write
+ * the pieces to piece[2 * rows], and return their number. With `apart`, each
+ * row reads all of its slots: there is one piece for each row. */
 uint32_t rowset_pieces(
 	const struct rowset *, bool apart, struct visibility_piece *piece);
 

@@ -90,8 +90,8 @@ int sandbox_enter(struct err *e)
 	if (!ret)
 		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mprotect),
 			1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	/* Allow signals to the process itself: abort() needs them, and the
-	 * process ends itself by the signal that it received. */
+	/* Allow signals to the process itself: abort() sends one, and a process
+	 * that has caught a signal ends by sending itself the same signal. */
 	if (!ret)
 		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
 			SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));

@@ -78,10 +78,11 @@ void pass_begin(struct pass *, unsigned rows, float *scratch);
 void pass_query(const struct pass *, unsigned row, const float *q);
 
 /*
- * Get the keys (base is kv->k) or the values (base is kv->v) of n slots, n >=
- * 1. If whole vectors can be loaded from the cache, the pointers point into the
- * cache. Otherwise, or if `copy` is set, the keys or values are widened to
- * float32 in `rows`, which the next call overwrites.
+ * Set the pointers of struct rows to the keys (base is kv->k) or the values
+ * (base is kv->v) of n slots, n >= 1. The pointers point into the KV cache if
+ * the kernels can load full vectors from there and `copy` is not set. Otherwise
+ * they point to float32 copies in the scratch memory of the pass, which the
+ * next call overwrites.
  */
 void pass_rows(const struct pass *, struct rows *, const uint8_t *base,
 	const uint32_t *slot, uint32_t n, bool copy);

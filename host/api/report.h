@@ -115,7 +115,7 @@ struct tandem_report {
 	struct method_stats drafts; /* statistics of all requests */
 	struct reward_stats scored;
 
-	/* ---- about the last tandem_generate; NULL and 0 before it ---- */
+	/* ---- about the latest tandem_generate; NULL and 0 before the first */
 	const struct generation *generation;
 	uint64_t began_ns, ended_ns; /* times of start and end (clock_ns) */
 	struct session_stats work;

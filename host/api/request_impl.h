@@ -165,8 +165,8 @@ void request_trace_shared(const struct tandem_submitted *, uint64_t began_ns,
 
 /* ---- tandem_samples.c ---- */
 
-/* Report the state of x->samples to the function that tandem_watch_samples
- * has set. */
+/* Report how far the request's samples are to the function that
+ * tandem_watch_samples has set. */
 void request_report_progress(const struct tandem_submitted *);
 /* Call the request's sample callback for each sample. */
 void request_report_samples(const struct tandem_submitted *);

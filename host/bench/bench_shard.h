@@ -1,8 +1,9 @@
 /*
- * Shards of a benchmark (host/eval/shard.h). A shard measures a part of the
- * items; its report holds the tables of these items, and the unrounded sums of
- * all runs. A merge plans the experiment again, as each shard did, and adds up
- * the sums of the shards. Single-threaded.
+ * Shards of a benchmark (host/eval/shard.h). A shard runs the whole experiment,
+ * but only on a part of the items. Its report has the tables for these items
+ * and, for each run of the experiment, the unrounded sums over these items. A
+ * merge plans the experiment again, as each shard did, and adds up the sums of
+ * each run. Single-threaded.
  */
 #ifndef HOST_BENCH_BENCH_SHARD_H
 #define HOST_BENCH_BENCH_SHARD_H

@@ -34,8 +34,8 @@ static const struct opt opts[] = {
 		"decode: numbers of samples in a pass (1,8,16); texts: number "
 		"of samples of each request"},
 	{ OPT_UINT, 0, "prompt", &args.prompt, "N",
-		"decode --samples, texts: length of the prompt "
-		"in tokens (800)", 1, 1 << 20 },
+		"decode --samples, texts: prompt length in tokens "
+		"(800)", 1, 1 << 20 },
 	{ OPT_STRING, 0, "texts", &args.texts, "LIST",
 		"texts: numbers of concurrent requests (1,4,16,32)" },
 	{ OPT_STRING, 0, "task", &args.task, "TASK",

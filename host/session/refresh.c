@@ -96,9 +96,8 @@ static bool is_computed(struct refresh *r, bool wait)
 int refresh_open(struct refresh **out, struct session *s,
 	const struct refresh_opts *opts, struct err *e)
 {
-	/* By default use fewer threads than the session, because the device
-	 * computes at the same time, with as many threads as the session
-	 * has. */
+	/* By default use fewer threads than the device (plan.threads), because
+	 * the device computes at the same time. */
 	uint32_t threads = opts->threads ? opts->threads : s->plan.threads / 4;
 	struct wire_model m = session_wire_model(s);
 	sigset_t all, old;

@@ -26,7 +26,7 @@
 	/* time from the start to the end of the computation of prompts,
 	 * including reloads and waiting */                                   \
 	X(uint64_t, prompt_time)                                              \
-	X(uint64_t, planned_time) /* prompt_time predicted by the plan */
+	X(uint64_t, planned_time) /* predicted prompt_time */
 /* clang-format on */
 
 struct switch_stats {

@@ -120,9 +120,10 @@ struct call_reader {
 	bool in_string, escaped;
 };
 
-/* Read the text that token `id` completes; id -1 stands for text without a
- * token. Appends the text outside of calls to *out. If the callback returns a
- * nonzero value, returns this value. */
+/* Read the next piece of the output: the text that became complete with token
+ * `id`, or, if `id` is -1, text that belongs to no token. Appends the text
+ * outside of calls to *out. If the callback returns a nonzero value, returns
+ * this value. */
 int call_reader_add(struct call_reader *, int32_t id, const char *text,
 	size_t len, struct strbuf *out);
 /* Append the text that was held back because a call might have begun in it.

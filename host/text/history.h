@@ -133,7 +133,8 @@ int history_prune(struct history *, const struct history_bound *,
 struct history_stats {
 	uint64_t records, prompt_tokens, answer_tokens;
 	uint64_t file_bytes;
-	/* number of bytes between records that belong to no complete record */
+	/* number of bytes that belong to no complete record and are followed by
+	 * a complete record */
 	uint64_t damaged_bytes;
 	/* Number of bytes after the last record: an incomplete record, which
 	 * another process may still be writing. */

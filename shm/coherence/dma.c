@@ -93,9 +93,9 @@ void coherence_dma_passes(struct coherence_cache *c, struct coherence_buffer *b,
 		u, name, id, r, VIOLATION_HELD_READ, COHERENCE_WRITE);
 }
 
-/* Record that these bytes of local memory are used: remove the transfers that
- * fetched the bytes from c->recent, so that the waits for these transfers are
- * not reported as needless. */
+/* Record that these bytes of local memory are used. The transfers that fetched
+ * the bytes are removed from the list c->recent, so that waits for them are not
+ * reported as needless. */
 static void mark_used(
 	struct coherence_cache *c, const void *local, size_t bytes)
 {

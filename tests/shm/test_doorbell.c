@@ -177,7 +177,8 @@ static void rival_end(struct rival *r)
 	pthread_join(r->thread, NULL);
 }
 
-/* CPU time of this thread for `n` waits of 9 ms without a publish. */
+/* CPU time of this thread for `n` waits of 9 ms in which nothing is
+ * published. */
 static uint64_t spent_waiting(struct line *l, int n)
 {
 	struct timespec t[2];

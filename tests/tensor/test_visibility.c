@@ -124,9 +124,10 @@ static uint32_t seen_by(
 }
 
 /*
- * Check the pieces. A piece states a number of rows, and a number of slots to
- * each of which exactly this number of rows attends. For each number of rows,
- * the slots of its pieces are added up and compared with a count of the slots.
+ * Check the pieces. A piece (rows, slots) states that there are `slots` slots
+ * that are each seen by exactly `rows` rows. For each n, the sum of `slots` of
+ * the pieces with `rows` equal to n must be the number of slots that n rows
+ * see, which is counted here one by one.
  */
 static void check_pieces(const struct scene *s, uint32_t pieces)
 {

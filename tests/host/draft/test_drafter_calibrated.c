@@ -34,7 +34,7 @@ static struct source open_source(const struct calibrated_options *o)
 }
 
 /* Set c to the likeliest tokens by these logits. Returns their number, which is
- * at most CALIBRATED_SUCCESSORS, as many as a device sends. */
+ * at most CALIBRATED_SUCCESSORS, the largest number that a device sends. */
 static uint32_t predict(const float *logits, struct candidate c[VOCAB])
 {
 	struct guess g;

@@ -322,9 +322,9 @@ static void often_used_experts_stay(void **state)
 	assert_int_equal(stats_of(f).read, reads);
 }
 
-/* A pass uses more experts than there are slots. Each later pass must
- * nevertheless find some of its experts in the 12 slots: at least 4 on
- * average. */
+/* A pass uses more experts than there are slots. The later passes must
+ * nevertheless find, on average, at least 4 of their experts in the 12
+ * slots. */
 static void a_pass_larger_than_memory_finds_experts(void **state)
 {
 	struct fixture *f = *state;
