@@ -436,7 +436,7 @@ void session_stats(const struct session *s, struct session_stats *out)
 	/* Also count these mappings: the cache, the activations, the staging
 	 * slots (for streamed layers), the output matrix, and the buffers of a
 	 * model with experts. */
-	out->maps += 2;
+	out->maps += 2 + s->n_kv_more;
 	for (unsigned i = 0; s->staging && i < s->plan.stage_slots; i++)
 		out->maps += !s->stage[i].extended;
 	out->maps += s->output.buffer && !s->output.extended;
