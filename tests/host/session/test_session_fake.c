@@ -10,8 +10,10 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "host/model/model.h"
+#include "host/model/shapes.h"
 #include "host/session/session.h"
 #include "host/session/session_impl.h"
+#include "shm/buffer.h"
 #include "tests/harness.h"
 #include "tests/host/convert/image_file.h"
 #include "tests/host/model/model_file.h"
@@ -254,6 +256,137 @@ static void test_second_model(void **state)
 	assert_int_equal(f->fake.reached, 1);
 }
 
+/* The cost of another model is simulated whose keys and values need more than
+ * one buffer. The further buffers only take room in the device's window. */
+static void test_cache_of_several_buffers(void **state)
+{
+	static const struct shape wide = { .name = "wide",
+		.arch = "qwen3",
+		.n_vocab = VOCAB,
+		.n_layer = LAYERS,
+		.n_embd = 32,
+		.n_head = 64,
+		.n_kv_head = 64,
+		.head_dim = 128,
+		.n_ff = 64,
+		.qk_norm = true };
+	struct fixture *f = *state;
+	uint64_t token = 2ull * LAYERS * 64 * 128 * sizeof(float);
+	struct session_stats st;
+
+	f->opts.as = &wide;
+	f->opts.context = (uint32_t)(2 * BUFFER_MAX / token + 1);
+	open_session(f, f->model);
+	assert_int_equal(f->s->n_kv_more, 2);
+	session_stats(f->s, &st);
+	assert_int_equal(st.maps, 2 + 2 + LAYERS);
+	assert_in_range(
+		st.bytes_mapped, f->opts.context * token, f->opts.va_window);
+	go_on(f, 0, TEXT);
+	check_reference(f);
+	close_session(f);
+}
+
+/* ---- refused calls ------------------------------------------------------- */
+
+static void refused(int ret, int code, const struct err *e, const char *says)
+{
+	assert_int_equal(ret, code);
+	if (!strstr(e->text, says))
+		fail_msg("'%s' does not contain '%s'", e->text, says);
+}
+
+/* A refused call changes nothing, so the text can go on after it. */
+static void test_refused_calls(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+	uint32_t id;
+
+	open_session(f, f->model);
+	refused(session_fork(f->s, 3, &id, &e), -EINVAL, &e,
+		"sequence 3 cannot be forked: it is not open");
+	refused(session_prefill(f->s, SESSION_TEXT, f->token, 0, NULL, &id, &e),
+		-EINVAL, &e, "no tokens to prefill were given");
+	refused(session_predict(f->s, &e), -EINVAL, &e, "a pass is missing");
+	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 2, &e), &e);
+	refused(session_predict(f->s, &e), -EINVAL, &e,
+		"an output graph is missing");
+	refused(session_accept(f->s, SESSION_TEXT, NULL, 3, &e), -EINVAL, &e,
+		"3 rows were accepted, but of the 2 rows of the last pass only "
+		"2 can be accepted");
+	go_on(f, 0, TEXT);
+	check_reference(f);
+}
+
+/* The weights outside the experts are in one buffer, which has at most
+ * BUFFER_MAX bytes. */
+static void test_too_many_dense_weights(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+	uint32_t bytes;
+
+	open_session(f, f->model);
+	bytes = f->s->block[0].bytes;
+	f->s->block[0].bytes = BUFFER_MAX;
+	refused(session_share_dense(f->s, &e), -EFBIG, &e,
+		"the weights outside the experts take 1024 MiB, but a shared "
+		"buffer holds at most 1024 MiB");
+	assert_null(f->s->mix.dense.buffer);
+	f->s->block[0].bytes = bytes;
+}
+
+/* The rows of a pass may attend to at most plan.span_room ranges of the
+ * cache. */
+static void test_too_many_spans(void **state)
+{
+	struct fixture *f = *state;
+	struct row row[2];
+	const struct rows rows = { VISIBILITY_TREE, 2, row };
+	struct err e = { 0 };
+	uint32_t other, room;
+
+	f->opts.sequences = 2;
+	open_session(f, f->model);
+	assert_ok(session_add(f->s, &other, &e), &e);
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t id = i ? other : SESSION_TEXT;
+
+		assert_ok(session_continue(f->s, id, f->token, 4, &e), &e);
+		assert_ok(session_accept(f->s, id, NULL, 4, &e), &e);
+		row[i] = (struct row){ f->token[4], 4, id, { .parent = -1 } };
+	}
+	room = f->s->plan.span_room;
+	f->s->plan.span_room = 1;
+	refused(session_forward(f->s, &rows, NULL, &e), -ENOSPC, &e,
+		"2 rows of 2 sequences attend to more than 1 spans");
+	f->s->plan.span_room = room;
+	assert_ok(session_forward(f->s, &rows, NULL, &e), &e);
+}
+
+/* The device's window has room for the output matrix, but not for weights, or
+ * not even for the matrix. */
+static void test_no_room_beside_the_output_matrix(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+
+	f->opts.predict_top_k = 1;
+	f->opts.va_slots = 3;
+	open_session(f, f->model);
+	refused(forward(f, 0, 1, &e), -ENOSPC, &e, "output matrix 0.0, one");
+	assert_non_null(strstr(e.text, "is --va-slots 4: key-value cache"));
+	close_session(f);
+	/* The device has an extended region but refuses to place anything
+	 * there. */
+	f->opts.va_slots = 2;
+	f->fake.va_extended = 1 << 30;
+	refused(session_open(&f->s, f->model, &f->opts, &e), -EIO, &e,
+		"cannot place tandem:output in its extended region: no room");
+	f->s = NULL;
+}
+
 /* ---- a device that is lost ----------------------------------------------- */
 
 /* Let the device be lost at different points of the text. A new device takes
@@ -417,6 +550,41 @@ static void test_replaced_too_often(void **state)
 	assert_int_equal(f->fake.reached, 3);
 }
 
+struct replacing {
+	struct fixture *f;
+	unsigned calls;
+};
+
+/* Called after each block: replace the device after the second block. */
+static int replace(void *arg, struct err *e)
+{
+	struct replacing *r = arg;
+
+	return ++r->calls == 2 ? reattach(r->f->s, e) : 0;
+}
+
+/* If the device is replaced in the middle of a pass by other work of the host,
+ * the pass is computed again. */
+static void test_replaced_by_a_hook(void **state)
+{
+	struct fixture *f = *state;
+	struct replacing r = { .f = f };
+	const struct session_hooks hooks = { .meanwhile = replace, .arg = &r };
+	struct row row[3];
+	const struct rows rows = { VISIBILITY_TREE, 3, row };
+	struct err e = { 0 };
+
+	open_session(f, f->model);
+	rows_tree(row, SESSION_TEXT, 0, f->token, NULL, 3);
+	assert_ok(session_forward(f->s, &rows, &hooks, &e), &e);
+	assert_int_equal(f->fake.reached, 2);
+	assert_int_equal(r.calls, 2 + LAYERS);
+	assert_ok(session_logits(f->s, 0, 3, f->got[0], &e), &e);
+	assert_ok(session_accept(f->s, SESSION_TEXT, NULL, 3, &e), &e);
+	go_on(f, 3, TEXT);
+	check_reference(f);
+}
+
 static void answer_another_request(
 	struct fake *f, const void *request, struct fake_answer *a)
 {
@@ -550,6 +718,63 @@ static void test_states_at_the_exit(void **state)
 	check_reference(f);
 }
 
+static struct wire_likely forged;
+
+/* Predict `forged` for a row of a pass: the fake device cannot run an output
+ * graph itself. */
+static void predicts(struct fake *f, const void *request, struct fake_answer *a)
+{
+	const struct wire_graph_run *run = request;
+	struct session *s = f->arg;
+	uint8_t *to;
+
+	if (run->op != WIRE_GRAPH_RUN ||
+		run->graph < s->first_graph + s->n_blocks * MAX_GRAPHS)
+		return;
+	to = buffer_begin(
+		s->io.buffer, s->plan.likely_off, sizeof(forged), BUFFER_WRITE);
+	memcpy(to, &forged, sizeof(forged));
+	buffer_end(
+		s->io.buffer, s->plan.likely_off, sizeof(forged), BUFFER_WRITE);
+	a->done.status = 0;
+	a->done.text[0] = '\0';
+}
+
+/* A predicted token must be in the vocabulary, and its probability must not
+ * exceed 1. */
+static void test_forged_predictions(void **state)
+{
+	static const struct {
+		struct wire_likely likely;
+		const char *says; /* NULL: a valid prediction */
+	} cases[] = {
+		{ { .token = VOCAB, .probability = .5f },
+			"predicted token 96 of 96 with probability 0.5" },
+		{ { .token = 7, .probability = 1.25f },
+			"predicted token 7 of 96 with probability 1.25" },
+		{ { .token = 7, .probability = .5f }, NULL },
+	};
+	struct fixture *f = *state;
+	struct err e = { 0 };
+	uint32_t n;
+
+	f->opts.predict_top_k = 1;
+	open_session(f, f->model);
+	f->fake.arg = f->s;
+	f->fake.forge = predicts;
+	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 1, &e), &e);
+	for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
+		forged = cases[i].likely;
+		if (cases[i].says)
+			refused(session_predict(f->s, &e), -EPROTO, &e,
+				cases[i].says);
+		else
+			assert_ok(session_predict(f->s, &e), &e);
+	}
+	assert_int_equal(session_predicted(f->s, 0, &n)->token, 7);
+	assert_int_equal(n, 1);
+}
+
 static unsigned forged_at;
 
 static void refuses_run(
@@ -622,6 +847,11 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_streamed),
 	TEST(test_reads_on_while_the_host_works),
 	TEST(test_second_model),
+	TEST(test_cache_of_several_buffers),
+	TEST(test_refused_calls),
+	TEST(test_too_many_dense_weights),
+	TEST(test_too_many_spans),
+	TEST(test_no_room_beside_the_output_matrix),
 	TEST(test_lost),
 	TEST(test_lost_in_a_small_window),
 	TEST(test_lost_while_streaming),
@@ -629,9 +859,11 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_replaced),
 	TEST(test_replaced_beside),
 	TEST(test_replaced_too_often),
+	TEST(test_replaced_by_a_hook),
 	TEST(test_liars_are_lost),
 	TEST(test_states_that_are_no_numbers),
 	TEST(test_states_at_the_exit),
+	TEST(test_forged_predictions),
 	TEST(test_forged_at_any_request),
 };
 
