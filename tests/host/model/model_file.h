@@ -59,7 +59,7 @@ struct model_tensor {
 };
 
 struct model_tensors {
-	struct model_tensor t[512];
+	struct model_tensor t[640];
 	unsigned n;
 };
 

@@ -494,6 +494,32 @@ static void test_lost(void **state)
 	assert_true(lost >= 10);
 }
 
+/* The session replaces the device itself (opts.restarts), so the caller sees no
+ * loss, neither while graphs are switched nor after that. */
+static void test_replaced(void **state)
+{
+	struct fixture *f = *state;
+	unsigned replaced = 0;
+
+	f->opts.restarts = SESSION_RESTARTS_MAX;
+	f->opts.graph_switch = SWITCH_SYNC;
+	prices(f, 3 * UNIT, UNIT, UNIT);
+	for (unsigned lives = 1; lives < 60; lives++) {
+		struct err e = { 0 };
+
+		open_priced(f);
+		f->fake.lives = lives;
+		assert_ok(read_prompt(f, 25, &e), &e);
+		go_on(f, 25);
+		replaced += !f->fake.lives;
+		f->fake.lives = 0;
+		check_reference(f, "after a replacement");
+		assert_int_equal(stats(f).most_graphs, LAYERS);
+		pair_close(&f->s);
+	}
+	assert_true(replaced >= 50);
+}
+
 /* ---- refusals ------------------------------------------------------------ */
 
 static void refuses(struct fixture *f, const char *says)
@@ -530,6 +556,18 @@ static void test_refused(void **state)
 	f->s = first;
 }
 
+static void test_too_many_blocks(void **state)
+{
+	struct fixture *f = *state;
+
+	model_close(f->model);
+	f->file.n_layer = f->opts.graph_blocks = SWITCH_BLOCKS + 1;
+	f->model = model_file_open(&f->file);
+	refuses(f,
+		"at most 64 blocks of layers, but with this window there are "
+		"65");
+}
+
 /* After a prompt the decode graphs, which have few rows, are loaded. A chain of
  * more rows runs through them in parts. A tree of more rows cannot be divided
  * and is refused. */
@@ -561,7 +599,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_small_window),
 	TEST(test_wall),
 	TEST(test_lost),
+	TEST(test_replaced),
 	TEST(test_refused),
+	TEST(test_too_many_blocks),
 	TEST(test_many_rows),
 };
 
