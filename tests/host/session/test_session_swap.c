@@ -256,12 +256,45 @@ static void test_other_placements(void **state)
 	assert_non_null(strstr(e.text, "7 of 7 slots used"));
 }
 
+/* Another session takes so much of the window that blocks of three layers do
+ * not fit into two slots. Then each layer becomes a block. */
+static void test_cut_by_layer(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t smallest, beside;
+	struct session_stats st;
+	struct session *first;
+	struct err e = { 0 };
+
+	f->model = model_file_open(&f->file);
+	f->opts.weight_buffers = LAYERS;
+	smallest = smallest_window(f);
+	record(f, f->model);
+	assert_ok(open_on(f, f->model, &e), &e);
+	session_stats(f->s, &st);
+	beside = st.bytes_mapped + (2 + LAYERS) * 2 * PAGE;
+	close_text(f);
+	f->opts.va_window = smallest + beside;
+	assert_ok(open_on(f, f->model, &e), &e);
+	first = f->s;
+	f->opts.beside = first;
+	f->opts.placement = PLACEMENT_SWAP;
+	f->opts.weight_buffers = 2;
+	run_text(f, f->model, &st);
+	check_same(f, "swap by layer");
+	assert_int_equal(st.blocks, LAYERS);
+	assert_in_range(st.temporary_blocks, 2, LAYERS);
+	close_text(f);
+	f->s = first;
+}
+
 /* Some layers are streamed from flash, some stay mapped, and some are
  * swapped. */
 static void test_beside_flash(void **state)
 {
 	struct fixture *f = *state;
 	struct session_stats st;
+	struct err e = { 0 };
 
 	f->model = model_file_open(&f->file);
 	record(f, f->model);
@@ -270,8 +303,10 @@ static void test_beside_flash(void **state)
 	f->opts.placement = PLACEMENT_SWAP;
 	f->opts.swap_poison = true;
 	f->opts.stage_slots = 2;
+	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	for (unsigned i = 0; i < LAYERS; i++) {
 		f->opts.dram_share = (i + .5) / LAYERS;
+		f->opts.soc = i % 2 ? &f->soc : NULL;
 		for (f->opts.va_slots = 6; f->opts.va_slots < 8;
 			f->opts.va_slots++) {
 			run_text(f, f->image.model, &st);
@@ -555,6 +590,7 @@ static void test_refused(void **state)
 static const struct CMUnitTest tests[] = {
 	TEST(test_every_window),
 	TEST(test_other_placements),
+	TEST(test_cut_by_layer),
 	TEST(test_beside_flash),
 	TEST(test_lost),
 	TEST(test_pair),
