@@ -10,6 +10,7 @@
 #include "host/memory/weights.h"
 #include "host/model/model.h"
 #include "host/model/shapes.h"
+#include "host/session/pricing.h"
 #include "host/session/session.h"
 #include "host/session/session_budget.h"
 #include "host/session/session_plan.h"
@@ -347,6 +348,108 @@ static void test_priced_shape_is_too_large(void **state)
 	refused(f, -EFBIG, "need the output matrix of ");
 }
 
+/* Cut the model's blocks into units, priced as `shape`. */
+static struct unit *units_of(struct fixture *f, const struct shape *shape,
+	struct pricing *pricing, struct block **b, uint32_t *blocks,
+	uint32_t *n)
+{
+	struct unit *unit;
+	struct err e = { 0 };
+
+	f->opts.as = shape;
+	plan_of(f);
+	assert_ok(session_plan_blocks(
+			  &f->plan, f->model, &f->opts, 1 << 20, b, blocks, &e),
+		&e);
+	assert_ok(session_plan_pricing(pricing, &f->plan, f->model, &f->opts,
+			  1 << 20, *b, *blocks, &e),
+		&e);
+	assert_ok(session_plan_units(
+			  &f->plan, &f->opts, pricing, *blocks, &unit, n, &e),
+		&e);
+	return unit;
+}
+
+/* A layer of the priced shape is larger than a buffer. The layer is cut into
+ * two units, of which the first has no layers and takes the bytes that do not
+ * fit into the second. */
+static void test_units_of_a_large_shape(void **state)
+{
+	struct fixture *f = *state;
+	struct shape shape = { .name = "large",
+		.arch = "llama",
+		.n_vocab = 96,
+		.n_layer = LAYERS,
+		.n_embd = 8192,
+		.n_head = 4,
+		.n_kv_head = 2,
+		.head_dim = 8,
+		.n_ff = 12288 };
+	struct pricing pricing;
+	struct unit *unit;
+	struct block *b;
+	uint32_t blocks, n;
+
+	f->opts.weight_buffers = LAYERS;
+	f->opts.context = 64;
+	unit = units_of(f, &shape, &pricing, &b, &blocks, &n);
+	assert_int_equal(blocks, LAYERS);
+	assert_int_equal(n, 2 * LAYERS);
+	for (uint32_t i = 0; i < n; i += 2) {
+		uint64_t bytes = pricing_bytes(
+			&pricing, i / 2, pricing_share(&pricing, i / 2));
+
+		assert_in_range(bytes, BUFFER_MAX + 1, 2 * BUFFER_MAX);
+		assert_int_equal(unit[i].block, i / 2);
+		assert_int_equal(unit[i].bytes, bytes - BUFFER_MAX);
+		assert_int_equal(unit[i].room, unit[i].bytes);
+		assert_int_equal(unit[i].layers.first, i / 2);
+		assert_int_equal(unit[i].layers.end, i / 2);
+		assert_false(unit[i].last);
+		assert_int_equal(unit[i + 1].block, i / 2);
+		assert_int_equal(unit[i + 1].room, BUFFER_MAX);
+		assert_int_equal(unit[i + 1].layers.first, i / 2);
+		assert_int_equal(unit[i + 1].layers.end, i / 2 + 1);
+		assert_true(unit[i + 1].last);
+	}
+	free(unit);
+	pricing_release(&pricing);
+	weights_release(b, blocks);
+}
+
+/* A unit of a priced shape that is smaller than the model has room for the
+ * model's block. */
+static void test_units_of_a_small_shape(void **state)
+{
+	struct fixture *f = *state;
+	struct shape shape = { .name = "small",
+		.arch = "llama",
+		.n_vocab = 96,
+		.n_layer = LAYERS,
+		.n_embd = 32,
+		.n_head = 1,
+		.n_kv_head = 1,
+		.head_dim = 8,
+		.n_ff = 32 };
+	struct pricing pricing;
+	struct unit *unit;
+	struct block *b;
+	uint32_t blocks, n;
+
+	unit = units_of(f, &shape, &pricing, &b, &blocks, &n);
+	assert_int_equal(n, blocks);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_true(unit[i].last);
+		assert_int_equal(unit[i].room, b[i].bytes);
+		assert_int_equal(unit[i].bytes,
+			pricing_bytes(&pricing, i, unit[i].layers));
+		assert_true(unit[i].bytes < unit[i].room);
+	}
+	free(unit);
+	pricing_release(&pricing);
+	weights_release(b, blocks);
+}
+
 /* If there is no memory for the output matrix, the matrix is streamed. If the
  * budget is a share of the layers, smaller slots, which hold parts of layers,
  * are tried before the matrix is streamed. */
@@ -509,6 +612,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_memory_left),
 	TEST(test_memory_left_for_experts),
 	TEST(test_priced_shape_is_too_large),
+	TEST(test_units_of_a_large_shape),
+	TEST(test_units_of_a_small_shape),
 	TEST(test_output),
 	TEST(test_buffers),
 	TEST(test_blocks),
