@@ -325,6 +325,27 @@ static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
 	assert_int_equal(maintenance.total_ps, 0);
 }
 
+/* Predictions of the likeliest tokens. On the NPU, an output matrix in the
+ * extended region adds the copy of the norm's weights. On the CPU, predictions
+ * cost the logits and a search in them. */
+static void check_likely(struct pricing *p, const struct shape *shape)
+{
+	struct price got, want, part;
+
+	pricing_likely(p, 128, 5, false, &want);
+	price_dma(p->soc, shape->n_embd * sizeof(float), &part);
+	price_add(&want, &part);
+	pricing_likely(p, 128, 5, true, &got);
+	check_same("predictions beside the window", &got, &want, 1);
+	p->by_cpu = true;
+	pricing_logits(p, 5, &want);
+	price_top(p->soc, 5, shape->n_vocab, 1, &part);
+	price_add(&want, &part);
+	pricing_likely(p, 128, 5, true, &got);
+	check_same("predictions by the CPU", &got, &want, 1);
+	p->by_cpu = false;
+}
+
 /* The price of Qwen2.5 1.5B with 8-bit weights, compared with counts by
  * hand. */
 static void test_known(void **state)
@@ -362,6 +383,7 @@ static void test_known(void **state)
 	assert_int_equal(
 		price_cpu_matmul(&soc, 3, 151936, 1536, DTYPE_Q8_0, &want), 0);
 	check_same("logits", &logits, &want, 1);
+	check_likely(&p, qwen);
 	check_by_cpu(&p, l.n, 28 * a_layer);
 	pricing_release(&p);
 	weights_release(l.block, l.n);
