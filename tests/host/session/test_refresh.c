@@ -8,6 +8,7 @@
 #include "tests/host/session/refresh_fixture.h"
 
 #include <errno.h>
+#include <math.h>
 
 /* ---- the same bytes ------------------------------------------------------ */
 
@@ -241,6 +242,66 @@ static void test_refused(void **state)
 	close_it(f);
 }
 
+/* Only one refresh runs at a time. */
+static void test_busy(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+	struct refresh *r;
+	int32_t t[LONG];
+	struct some p;
+
+	take(f, &variants[0]);
+	open_it(f);
+	r = refresher(f, (struct refresh_opts){ 1 });
+	tokens(f, 171, t, LONG);
+	pick_all(&p, t);
+	pass(f, &p);
+	start(r, &p);
+	assert_int_equal(refresh_start(r, &p.rows, false, &e), -EBUSY);
+	assert_non_null(strstr(e.text, "while another is running"));
+	finish(r);
+	merge(r);
+	refresh(r, &p);
+	refresh_close(r);
+	close_it(f);
+}
+
+/* If a cached value is not a number, the states of the rows that attend to it
+ * are not numbers, and there are no logits of these rows. */
+static void test_not_a_number(void **state)
+{
+	struct fixture *f = *state;
+	float row[VOCAB], *logits = row, nan[16];
+	uint8_t chosen[LONG] = { [5] = 1, [7] = 1 };
+	const uint32_t last = 1;
+	struct err e = { 0 };
+	struct refresh *r;
+	int32_t t[LONG];
+	struct some p;
+
+	take(f, &variants[0]);
+	open_it(f);
+	r = refresher(f, (struct refresh_opts){ 1 });
+	tokens(f, 172, t, LONG);
+	pick_all(&p, t);
+	pass(f, &p);
+	assert_int_equal(f->file.n_kv_head * f->file.head_dim, 16);
+	for (unsigned i = 0; i < 16; i++)
+		nan[i] = NAN;
+	assert_ok(sequence_write(f->s->sequences, SESSION_TEXT, 0, KV_VALUES,
+			  20, 1, nan, &e),
+		&e);
+	pick(&p, t, chosen);
+	start(r, &p);
+	finish(r);
+	assert_int_equal(refresh_logits(r, &last, 1, &logits, &e), -EPROTO);
+	assert_non_null(strstr(e.text,
+		"refresh of position 7 gave a value that is not a number"));
+	refresh_close(r);
+	close_it(f);
+}
+
 static void test_causal(void **state)
 {
 	struct fixture *f = *state;
@@ -255,7 +316,6 @@ static void test_causal(void **state)
 }
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
-#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_unchanged),
 	TEST(test_blocks),
@@ -263,6 +323,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_changed),
 	TEST(test_threads),
 	TEST(test_refused),
+	TEST(test_busy),
+	TEST(test_not_a_number),
 	TEST(test_causal),
 };
 

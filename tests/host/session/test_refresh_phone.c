@@ -153,6 +153,20 @@ static void check_phone(struct fixture *f, const struct priced *x,
 	refresh_close(r);
 }
 
+/* Bytes of n ranges of the running model's cache, each of one slot, scaled to
+ * the shape as the state, keys and values of a row in the first block. */
+static uint64_t ranges_bytes(
+	const struct fixture *f, const struct priced *x, uint64_t n)
+{
+	const struct block *own = &f->s->block[0];
+	uint64_t layers = x->shape.n_layer * own->n_layers / f->file.n_layer;
+
+	return n * f->s->plan.kv_stride *
+		(x->shape.n_embd * sizeof(float) + 2 * layers * slot_bytes(x)) /
+		(f->file.n_embd * sizeof(float) +
+			2ull * own->n_layers * f->s->plan.kv_stride);
+}
+
 /* If many ranges are merged, the device must be notified after every 32 ranges,
  * and the phone time includes these notifications. */
 static void check_notified(struct fixture *f, const struct priced *x)
@@ -166,11 +180,11 @@ static void check_notified(struct fixture *f, const struct priced *x)
 	tokens(f, 151, t, LONG);
 	alone_ps(f, &window, t);
 	pick_scattered(&few, t, 5);
-	requests = (2 * few.rows.n * x->shape.n_layer - 1) / 32;
+	requests = (2 * few.rows.n * f->file.n_layer - 1) / 32;
 	start(r, &few);
 	finish(r);
 	price_request(x->soc, &request);
-	price_maintenance(x->soc, 32 * slot_bytes(x), &maintenance);
+	price_maintenance(x->soc, ranges_bytes(f, x, 32), &maintenance);
 	assert_in_range(requests, 3, 100);
 	began = session_phone_ps(f->s);
 	merge(r);
@@ -205,6 +219,7 @@ static void test_phone(void **state)
 	open_it(f);
 	check_phone(f, &x, &few, false, true);
 	check_phone(f, &x, &few, true, true);
+	check_notified(f, &x);
 	close_it(f);
 }
 
