@@ -7,6 +7,7 @@
  */
 #include "base/checked.h"
 #include "base/err.h"
+#include "host/model/shapes.h"
 #include "host/session/batch.h"
 #include "host/session/refresh.h"
 #include "host/session/session.h"
@@ -170,6 +171,8 @@ static void test_bytes(void **state)
 #define READ    20 /* tokens of a prompt of two passes */
 #define LAST    4  /* tokens of the prompt in its last pass */
 #define CHAINED 6  /* rows of logits of the passes after the prompt */
+/* so many rows of 64 values of F16 are an output matrix of 4.1 MiB */
+#define BIG_VOCAB 34000
 
 /* Compute a prompt and a chain of passes. Store in `out` the logits of the
  * prompt's last pass and, of each further pass, those of one row, or of two
@@ -201,7 +204,7 @@ static void run_chain(struct fixture *f, float *out, uint32_t n_vocab)
  * memory, are then refused. */
 static void a_streamed_output_matrix(void **state)
 {
-	const uint32_t n_vocab = 34000; /* rows of 64 values of F16: 4.1 MiB */
+	const uint32_t n_vocab = BIG_VOCAB;
 	const size_t bytes = (LAST + CHAINED) * n_vocab * sizeof(float);
 	float *want = malloc(bytes), *got = malloc(bytes);
 	struct fixture *f = *state;
@@ -225,7 +228,10 @@ static void a_streamed_output_matrix(void **state)
 	for (unsigned i = 0; i < 4; i++) {
 		f->opts.dram_bytes = i == 3 ? output->bytes + 4 * layer
 					    : (1 + i) * (uint64_t)1 << 20;
-		f->opts.soc = i == 1 ? &f->soc : NULL;
+		f->opts.soc = i == 1 || i == 2 ? &f->soc : NULL;
+		/* with the prices of another model, which has no influence on
+		 * the results */
+		f->opts.as = i == 2 ? shape_named("qwen2.5-1.5b") : NULL;
 		pair_open(&f->s, f->image.model, &f->opts);
 		memset(got, 0, bytes);
 		run_chain(f, got, n_vocab);
@@ -248,6 +254,17 @@ static void a_streamed_output_matrix(void **state)
 	free(got);
 }
 
+static void refused(
+	struct fixture *f, const struct model *m, int code, const char *says)
+{
+	struct err e = { 0 };
+
+	assert_int_equal(session_open(&f->s, m, &f->opts, &e), code);
+	f->s = NULL;
+	if (!strstr(e.text, says))
+		fail_msg("'%s' lacks '%s'", e.text, says);
+}
+
 static void test_packed_with_zstd(void **state)
 {
 	struct fixture *f = *state;
@@ -257,6 +274,12 @@ static void test_packed_with_zstd(void **state)
 	open_models(f, 3);
 	assert_true(image_file_layer(&f->image, 0)->stored <
 		image_file_layer(&f->image, 0)->bytes);
+	f->opts.dram_share = 0;
+	f->opts.stage_parts = 2;
+	refused(f, f->image.model, -EINVAL,
+		"--stage-parts 2 is not possible: the layers of this image are "
+		"compressed");
+	f->opts.stage_parts = 0;
 	want = reference(f);
 	f->opts.dram_share = 0;
 	check_budget(f, 0, want);
@@ -347,17 +370,6 @@ static void test_cancelled(void **state)
 }
 
 /* ---- refusals ------------------------------------------------------------ */
-
-static void refused(
-	struct fixture *f, const struct model *m, int code, const char *says)
-{
-	struct err e = { 0 };
-
-	assert_int_equal(session_open(&f->s, m, &f->opts, &e), code);
-	f->s = NULL;
-	if (!strstr(e.text, says))
-		fail_msg("'%s' lacks '%s'", e.text, says);
-}
 
 static void test_refused(void **state)
 {
@@ -504,6 +516,55 @@ static void test_lasting_faults(void **state)
 	}
 }
 
+/* All reads from number `read` on fail. Returns the error of a pass or, if only
+ * the output matrix could not be read, of its logits. */
+static int fail_from(struct fixture *f, unsigned read, bool *after_pass)
+{
+	static float logits[BIG_VOCAB];
+	const int32_t token = 1;
+	struct err e = { 0 };
+	char plan[32];
+	int ret;
+
+	snprintf(plan, sizeof(plan), "eio@%u+", read);
+	f->opts.flash_fault = plan;
+	pair_open(&f->s, f->image.model, &f->opts);
+	ret = session_continue(f->s, SESSION_TEXT, &token, 1, &e);
+	*after_pass = !ret;
+	if (!ret)
+		ret = session_logits(f->s, 0, 1, logits, &e);
+	if (ret && !strstr(e.text, *after_pass ? "output matrix" : "layer "))
+		fail_msg("read %u: '%s'", read, e.text);
+	pair_close(&f->s);
+	return ret;
+}
+
+/* Each layer is read at once. After the streamed layers, the parts of the
+ * output matrix are read. */
+static void test_fault_in_the_output_matrix(void **state)
+{
+	struct fixture *f = *state;
+	struct session_stats st;
+	uint32_t streamed;
+	bool after_pass;
+
+	f->file.n_vocab = BIG_VOCAB;
+	f->file.type = DTYPE_F16;
+	open_models(f, 0);
+	f->opts.dram_bytes = 1 << 20;
+	f->opts.stage_parts = 1;
+	f->opts.stream.stall_ms = 20000;
+	pair_open(&f->s, f->image.model, &f->opts);
+	session_stats(f->s, &st);
+	pair_close(&f->s);
+	assert_true(st.output_streamed);
+	streamed = LAYERS - st.resident_layers;
+	for (unsigned read = 1; read <= streamed + 1; read++) {
+		assert_int_equal(fail_from(f, read, &after_pass), -EIO);
+		assert_int_equal(after_pass, read > streamed);
+	}
+}
+
 /*
  * A layer is damaged twice in succession, which is an error. There are no
  * further faults, and later passes use the remaining slots. On a busy machine,
@@ -553,6 +614,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_small_window),
 	TEST(test_passing_faults),
 	TEST(test_lasting_faults),
+	TEST(test_fault_in_the_output_matrix),
 	TEST(test_going_on),
 };
 
