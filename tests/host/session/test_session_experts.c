@@ -259,6 +259,40 @@ static void test_extended(void **state)
 	}
 }
 
+/* With one layer and two slots, a pass finds two of its three experts in
+ * memory, and both run at once. The third one has no slot until they end. */
+static void test_all_slots_in_use(void **state)
+{
+	struct fixture *f = *state;
+	struct session_stats before, after;
+	const int32_t token = 3;
+	float want[VOCAB], got[VOCAB];
+	struct err e = { 0 };
+
+	f->file.n_layer = 1;
+	open_mixture(f);
+	f->opts.experts_ahead = 0;
+	pair_open(&f->s, f->model, &f->opts);
+	assert_ok(session_continue(f->s, SESSION_TEXT, &token, 1, &e), &e);
+	assert_ok(session_logits(f->s, 0, 1, want, &e), &e);
+	pair_close(&f->s);
+	f->opts.dram_share = 0;
+	pair_open(&f->s, f->image.model, &f->opts);
+	for (unsigned i = 0; i < 3; i++) {
+		session_stats(f->s, &before);
+		assert_ok(session_continue(f->s, SESSION_TEXT, &token, 1, &e),
+			&e);
+		session_stats(f->s, &after);
+		assert_ok(session_logits(f->s, 0, 1, got, &e), &e);
+		assert_memory_equal(got, want, sizeof(want));
+		assert_int_equal(
+			after.experts.used - before.experts.used, USED);
+		assert_int_equal(
+			after.experts.found - before.experts.found, i ? 2 : 0);
+	}
+	pair_close(&f->s);
+}
+
 /* A lost device is replaced, and the pass is computed again. */
 static void test_lost_device(void **state)
 {
@@ -400,6 +434,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_expected_shared),
 	TEST(test_expected_reads),
 	TEST(test_extended),
+	TEST(test_all_slots_in_use),
 	TEST(test_lost_device),
 	TEST(test_passing_faults),
 	TEST(test_lasting_faults),
