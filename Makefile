@@ -119,7 +119,7 @@ cflags := $(common) -g $(opt) \
 		-fsanitize=float-cast-overflow -fno-sanitize-recover=all) \
 	$(if $(findstring address,$(SANITIZE)),$(asan_calls)) \
 	$(if $(findstring thread,$(SANITIZE)),-DWORKERS_WORTH=1ull \
-		-DWORKERS_WORTH_AWAKE=1ull) \
+		-DWORKERS_WORTH_AWAKE=1ull -DWORKERS_SURE=1ull) \
 	$(if $(FUZZER),-fsanitize=fuzzer-no-link -DTANDEM_LIBFUZZER) \
 	$(CFLAGS)
 # Tests are compiled fast rather than run fast; those of long computations

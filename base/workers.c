@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/wake_gain.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -42,6 +43,11 @@ struct workers {
 	void (*fn)(void *arg, unsigned part, unsigned thread);
 	void *arg;
 	unsigned parts;
+	/* the burst in progress: its work (0 if there is none) and the time of
+	 * its begin */
+	uint64_t burst_work, burst_began;
+	bool burst_alone; /* the burst does not use the other threads */
+	struct wake_gain gain;
 	/* number of the latest loop; sleeping threads wait on this futex */
 	_Alignas(64) _Atomic uint32_t round;
 	_Atomic uint32_t stop;
@@ -229,7 +235,8 @@ void workers_share(struct workers *w, uint64_t work,
 {
 	bool awake = !atomic_load_explicit(&w->sleepers, memory_order_relaxed);
 
-	if (work < (awake ? WORKERS_WORTH_AWAKE : WORKERS_WORTH))
+	if (w->burst_alone ||
+		work < (awake ? WORKERS_WORTH_AWAKE : WORKERS_WORTH))
 		run_alone(fn, arg, parts);
 	else
 		workers_run(w, fn, arg, parts);
@@ -252,14 +259,32 @@ void workers_run(struct workers *w,
 	close_round(w);
 }
 
-/* Begin or end a burst. At the beginning of a burst, publish a loop without
- * parts, only to wake the sleeping threads. */
+static void end_burst(struct workers *w)
+{
+	if (w->burst_work)
+		wake_gain_end(
+			&w->gain, w->burst_work, clock_ns() - w->burst_began);
+	w->burst_work = 0;
+	w->burst_alone = false;
+}
+
+/* Begin or end a burst. If the threads are used, publish a loop without parts,
+ * only to wake the sleeping threads. */
 void workers_burst(struct workers *w, uint64_t work)
 {
-	const bool begins = w->threads > 1 && work >= WORKERS_WORTH;
+	const bool sure = w->threads > 1 && work >= WORKERS_SURE;
+	const bool learns = w->threads > 1 && work >= WORKERS_WORTH && !sure;
+	bool wakes;
 
-	atomic_store_explicit(&w->burst, begins, memory_order_relaxed);
-	if (!begins || !atomic_load(&w->sleepers))
+	end_burst(w);
+	wakes = sure || (learns && wake_gain_begin(&w->gain, work));
+	if (learns) {
+		w->burst_work = work;
+		w->burst_began = clock_ns();
+		w->burst_alone = !wakes;
+	}
+	atomic_store_explicit(&w->burst, wakes, memory_order_relaxed);
+	if (!wakes || !atomic_load(&w->sleepers))
 		return;
 	publish_round(w);
 	close_round(w);

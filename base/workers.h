@@ -31,6 +31,11 @@ struct err;
 #ifndef WORKERS_WORTH
 #define WORKERS_WORTH ((uint64_t)1 << 20)
 #endif
+/* From this work on, a burst always wakes the threads: it takes one thread much
+ * longer than any wake-up. */
+#ifndef WORKERS_SURE
+#define WORKERS_SURE ((uint64_t)1 << 25)
+#endif
 #ifndef WORKERS_WORTH_AWAKE
 #define WORKERS_WORTH_AWAKE ((uint64_t)1 << 15)
 #endif
@@ -63,8 +68,11 @@ void workers_share(struct workers *, uint64_t work,
 
 /*
  * Begin a burst of loops with `work` multiply-adds in total; 0 ends the burst.
- * If `work` is at least WORKERS_WORTH, the threads are woken now, and until the
- * burst ends the threads spin longer between two loops before they sleep.
+ * If `work` is at least WORKERS_SURE, or at least WORKERS_WORTH and the threads
+ * have made such bursts faster (wake_gain.h), the threads are woken now, and
+ * until the burst ends they spin longer between two loops before they sleep. If
+ * the threads have made such bursts slower, workers_share runs the loops of the
+ * burst on the calling thread alone.
  */
 void workers_burst(struct workers *, uint64_t work);
 

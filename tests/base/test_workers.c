@@ -185,7 +185,7 @@ static void burst_is_shared(void **state)
 
 		usleep(1000);
 		while (!here) {
-			workers_burst(w, WORKERS_WORTH);
+			workers_burst(w, WORKERS_SURE);
 			workers_share(w, WORKERS_WORTH_AWAKE, look, &here, 2);
 		}
 		workers_burst(w, 0);
