@@ -39,8 +39,9 @@ struct err;
 
 #define FAULT_PLAN_MAX 16    /* maximum number of events */
 #define FAULT_MS_MAX   60000 /* the longest delay of an event, in ms */
-/* the longest plan as text, in bytes with its NUL */
-#define FAULT_TEXT_MAX 1024
+/* The longest plan as text, in bytes with its NUL. An event has at most 69
+ * bytes with its comma: drop-invalidate with a buffer's name and a number. */
+#define FAULT_TEXT_MAX (FAULT_PLAN_MAX * 72)
 
 enum fault_verb {
 	/* faults of the device, triggered by its start or by a request */

@@ -188,12 +188,55 @@ static void from_a_file(void **state)
 	assert_string_equal(text, "eio@7+");
 }
 
+/* A plan of the longest events is printed completely. */
+static void longest_events(void **state)
+{
+	static const char event[] = "drop-invalidate:"
+				    "a-name-of-thirty-one-characters"
+				    "#18446744073709551615";
+	char plan[FAULT_PLAN_MAX * sizeof(event)] = "", text[FAULT_TEXT_MAX];
+	struct fault_plan p;
+	struct err e = { 0 };
+
+	for (unsigned i = 0; i < FAULT_PLAN_MAX; i++) {
+		size_t at = strlen(plan);
+
+		snprintf(plan + at, sizeof(plan) - at, "%s%s", i ? "," : "",
+			event);
+	}
+	assert_ok(fault_plan_parse(&p, plan, &e), &e);
+	fault_plan_print(&p, text);
+	assert_string_equal(text, plan);
+}
+
+/* A file that is not a plan is named. */
+static void from_a_bad_file(void **state)
+{
+	char path[4200], at[4300];
+	struct fault_plan p;
+	struct err e = { 0 };
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/plan", harness_tmp());
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs("die@run#3\nexplode@1\n", f);
+	assert_int_equal(fclose(f), 0);
+	snprintf(at, sizeof(at), "@%s", path);
+	assert_int_equal(fault_plan_parse(&p, at, &e), -EINVAL);
+	if (!strstr(e.text, path) ||
+		!strstr(e.text, "'explode@1' is not a fault"))
+		fail_msg("'%s'", e.text);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(round_trip),
 	cmocka_unit_test(any_text),
 	cmocka_unit_test(bad_plans),
 	cmocka_unit_test(old_forms),
 	cmocka_unit_test(from_a_file),
+	cmocka_unit_test(longest_events),
+	cmocka_unit_test(from_a_bad_file),
 };
 
 TEST_FILE(tests)
