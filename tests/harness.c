@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -221,6 +222,55 @@ const char *harness_tmp(void)
 	if (!mkdtemp(path))
 		fail_msg("cannot make %s", path);
 	return path;
+}
+
+/* The number of descriptors below `end` that are open. */
+static unsigned fds_below(rlim_t end)
+{
+	unsigned n = 0;
+
+	for (rlim_t fd = 0; fd < end; fd++)
+		n += fcntl((int)fd, F_GETFD) >= 0;
+	return n;
+}
+
+static struct rlimit limit_of(int resource)
+{
+	struct rlimit r;
+
+	assert_int_equal(getrlimit(resource, &r), 0);
+	return r;
+}
+
+unsigned harness_fds(void)
+{
+	return fds_below(limit_of(RLIMIT_NOFILE).rlim_cur);
+}
+
+void harness_limit_fds(unsigned n)
+{
+	struct rlimit r = limit_of(RLIMIT_NOFILE);
+
+	/* A new descriptor gets the lowest free number. */
+	for (r.rlim_cur = 0; r.rlim_cur < r.rlim_max; r.rlim_cur++)
+		if (fcntl((int)r.rlim_cur, F_GETFD) < 0 && !n--)
+			break;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &r), 0);
+}
+
+void harness_limit_memory(uint64_t n)
+{
+	struct rlimit r = limit_of(RLIMIT_AS);
+	FILE *f = fopen("/proc/self/statm", "re");
+	uint64_t pages;
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%" SCNu64, &pages), 1);
+	fclose(f);
+	r.rlim_cur = r.rlim_max;
+	if (n != UINT64_MAX)
+		r.rlim_cur = pages * (uint64_t)sysconf(_SC_PAGESIZE) + n;
+	assert_int_equal(setrlimit(RLIMIT_AS, &r), 0);
 }
 
 void harness_flip(const char *path, uint64_t at)

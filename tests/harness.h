@@ -54,6 +54,17 @@ const char *harness_data(const char *name, char *buf, size_t size);
 /* The path of a new directory, which the runner removes. */
 const char *harness_tmp(void);
 
+/* The number of open file descriptors of this process. */
+unsigned harness_fds(void);
+
+/* Lets this process open only n more file descriptors; UINT_MAX: as many as the
+ * system allows. */
+void harness_limit_fds(unsigned n);
+
+/* Lets this process map only n more bytes of memory; UINT64_MAX: as many as the
+ * system allows. Not for a program that is built with a sanitizer. */
+void harness_limit_memory(uint64_t n);
+
 /* Flips one bit of byte `at` of a file. A second call restores the byte. */
 void harness_flip(const char *path, uint64_t at);
 
