@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 /* more bytes than a pipe can hold, so that each read or write transfers only a
@@ -47,6 +49,116 @@ static void whole_reads_and_writes(void **state)
 	assert_int_equal(fd_read_exact(fd[0], &extra, 1, -1), -ENODATA);
 	fd_close(&fd[0]);
 	free(got);
+}
+
+/* ---- interrupted calls ----------------------------------------------------
+ */
+
+static int pipe_fd[2];
+static volatile sig_atomic_t ticks;
+static bool drains;
+
+/* A signal handler. At the third signal it ends the wait of the interrupted
+ * call: it reads all bytes of the pipe if `drains` is set, else writes one byte
+ * and closes the pipe. */
+static void tick(int signo)
+{
+	int saved = errno;
+	char bytes[4096];
+
+	if (++ticks == 3 && drains) {
+		while (read(pipe_fd[0], bytes, sizeof(bytes)) > 0)
+			;
+	} else if (ticks == 3) {
+		(void)!write(pipe_fd[1], "x", 1);
+		close(pipe_fd[1]);
+	}
+	errno = saved;
+}
+
+/* Make an empty pipe, or a full pipe whose read end does not block, and send a
+ * signal to this process each millisecond, which interrupts system calls. */
+static void interrupt(bool full)
+{
+	const struct itimerval each_ms = { { 0, 1000 }, { 0, 1000 } };
+	const struct sigaction action = { .sa_handler = tick };
+	char bytes[4096] = "";
+
+	assert_int_equal(pipe2(pipe_fd, full ? O_NONBLOCK : 0), 0);
+	while (full && write(pipe_fd[1], bytes, sizeof(bytes)) > 0)
+		;
+	if (full)
+		assert_int_equal(fcntl(pipe_fd[1], F_SETFL, 0), 0);
+	drains = full;
+	ticks = 0;
+	assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+	assert_int_equal(setitimer(ITIMER_REAL, &each_ms, NULL), 0);
+}
+
+static void undisturbed(void)
+{
+	const struct itimerval never = { 0 };
+
+	assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+	assert_true(ticks >= 3);
+	close(pipe_fd[0]);
+}
+
+static void signals_do_not_end_reads_and_writes(void **state)
+{
+	char path[64], *data, byte = 0;
+	struct err e = { 0 };
+	size_t len = 0;
+
+	interrupt(false);
+	assert_int_equal(fd_read_exact(pipe_fd[0], &byte, 1, -1), 0);
+	assert_int_equal(byte, 'x');
+	undisturbed();
+
+	interrupt(false);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", pipe_fd[0]);
+	assert_ok(fd_read_file(path, 10, &data, &len, &e), &e);
+	assert_int_equal(len, 1);
+	assert_string_equal(data, "x");
+	free(data);
+	undisturbed();
+
+	interrupt(true);
+	assert_int_equal(fd_write_all(pipe_fd[1], "y", 1), 0);
+	assert_int_equal(read(pipe_fd[0], &byte, 1), 1);
+	assert_int_equal(byte, 'y');
+	close(pipe_fd[1]);
+	undisturbed();
+}
+
+/* ---- standard descriptors -------------------------------------------------
+ */
+
+/* A closed standard descriptor is replaced by /dev/null, opened so that its
+ * usual use fails. */
+static void closed_standard_descriptors_are_replaced(void **state)
+{
+	static const struct {
+		int fd, mode;
+	} cases[] = { { STDIN_FILENO, O_WRONLY }, { STDOUT_FILENO, O_RDONLY } };
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int fd = cases[i].fd, was = dup(fd), null, mode;
+		bool same;
+
+		assert_true(was > STDERR_FILENO);
+		close(fd);
+		fd_keep_standard();
+		mode = fcntl(fd, F_GETFL);
+		null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		same = fd_same_file(fd, null);
+		assert_int_equal(dup2(was, fd), fd);
+		close(was);
+		close(null);
+		assert_true(mode >= 0);
+		assert_int_equal(mode & O_ACCMODE, cases[i].mode);
+		assert_true(same);
+	}
 }
 
 static void close_once(void **state)
@@ -134,6 +246,8 @@ static void names_what_it_cannot_read(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(whole_reads_and_writes),
+	cmocka_unit_test(signals_do_not_end_reads_and_writes),
+	cmocka_unit_test(closed_standard_descriptors_are_replaced),
 	cmocka_unit_test(close_once),
 	cmocka_unit_test(reads_files_up_to_a_limit),
 	cmocka_unit_test(reads_the_beginning_of_a_text),

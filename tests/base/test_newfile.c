@@ -103,6 +103,62 @@ static void test_refused(void **state)
 	newfile_close(&f);
 }
 
+/* The target of a link can be a file that has no name any more. */
+static void test_nameless_target(void **state)
+{
+	struct newfile f;
+	struct err e = { 0 };
+	char link[64];
+	int fd;
+
+	fresh();
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(unlink(path), 0);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	assert_int_equal(newfile_open(&f, link, NEWFILE_PUBLIC, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "cannot write '/proc/self/fd/"));
+	fd_close(&fd);
+}
+
+static void commit_fails(struct newfile *f, int code, const char *says)
+{
+	struct err e = { 0 };
+
+	assert_int_equal(newfile_commit(f, &e), code);
+	if (!strstr(e.text, says) || !strstr(e.text, path))
+		fail_msg("'%s' does not say '%s' and '%s'", e.text, says, path);
+	newfile_close(f);
+}
+
+/* A commit that fails says why and leaves no temporary file. */
+static void test_failed_commits(void **state)
+{
+	struct newfile f;
+	struct err e = { 0 };
+	int no_disk[2];
+
+	fresh();
+	/* The data cannot be synced: a pipe takes the place of the file. */
+	assert_ok(newfile_open(&f, path, NEWFILE_PUBLIC, &e), &e);
+	assert_int_equal(pipe(no_disk), 0);
+	assert_int_equal(dup2(no_disk[1], f.fd), f.fd);
+	commit_fails(&f, -EINVAL, "cannot write");
+	fd_close(&no_disk[0]);
+	fd_close(&no_disk[1]);
+	assert_int_equal(files_in(dir), 0);
+	/* A folder has got the name of the file meanwhile. */
+	assert_ok(newfile_open(&f, path, NEWFILE_PUBLIC, &e), &e);
+	assert_int_equal(mkdir(path, 0700), 0);
+	commit_fails(&f, -EISDIR, "cannot rename");
+	assert_int_equal(files_in(dir), 1);
+	assert_int_equal(rmdir(path), 0);
+	/* The folder of the file is gone. */
+	assert_ok(newfile_open(&f, path, NEWFILE_PUBLIC, &e), &e);
+	assert_int_equal(rmdir(dir), 0);
+	commit_fails(&f, -ENOENT, "cannot write");
+}
+
 /* The file is private from its creation on, even if a killed writer left a
  * temporary file that all users can read. */
 static void test_private(void **state)
@@ -164,6 +220,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_commit_is_atomic),
 	cmocka_unit_test(test_through_links),
 	cmocka_unit_test(test_refused),
+	cmocka_unit_test(test_nameless_target),
+	cmocka_unit_test(test_failed_commits),
 	cmocka_unit_test(test_private),
 	cmocka_unit_test(test_killed),
 };

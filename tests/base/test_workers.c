@@ -215,6 +215,23 @@ static void refuses_bad_counts(void **state)
 	assert_true(workers_online() >= 1);
 }
 
+/* The address space has no room for the stack of a thread. */
+static void reports_a_thread_that_cannot_start(void **state)
+{
+	struct workers *w = NULL;
+	struct err e = { 0 };
+
+	if (harness_sanitized())
+		skip();
+	harness_limit_memory(512 << 10);
+	assert_int_equal(workers_open(&w, THREADS, &e), -EAGAIN);
+	harness_limit_memory(UINT64_MAX);
+	assert_null(w);
+	if (!strstr(e.text, "cannot start thread 1 of 4 (no memory, or"))
+		fail_msg("'%s'", e.text);
+	workers_close(open_pool(THREADS));
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(each_part_once),
 	cmocka_unit_test(thread_number_is_unique),
@@ -224,6 +241,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(loops_in_order),
 	cmocka_unit_test(open_and_close),
 	cmocka_unit_test(refuses_bad_counts),
+	cmocka_unit_test(reports_a_thread_that_cannot_start),
 };
 
 TEST_FILE(tests)
