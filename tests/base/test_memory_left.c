@@ -120,8 +120,10 @@ static void test_v2_swap(void **state)
 static void test_v1(void **state)
 {
 	start();
+	/* Lines without two colons are skipped. */
 	put("proc/self/cgroup",
-		"9:name=systemd:/\n4:cpu,memory:/box/a\n0::/\n");
+		"no colon\n3:memory\n9:name=systemd:/\n4:cpu,memory:/box/a\n"
+		"0::/\n");
 	put("sys/fs/cgroup/memory/memory.limit_in_bytes",
 		"9223372036854771712\n");
 	put_mib("sys/fs/cgroup/memory/memory.usage_in_bytes", 300);

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/opt.h"
+#include "base/opt_impl.h"
 #include "base/strbuf.h"
 
 #include <errno.h>
@@ -231,6 +232,10 @@ static void missing_and_needless_values(void **state)
 		"is the value, write '--model=--ids'",
 		"-m", "--ids");
 	REFUSED("'--stats' takes no value", "--stats=1");
+	assert_int_equal(
+		opt_set_value(&(struct opt){ OPT_FLAG }, "--stats", "1", &err),
+		-EINVAL);
+	assert_string_equal(err.text, "'--stats' takes no value");
 	for (unsigned i = 0; i < 2 * OPT_LIST_MAX + 2; i++)
 		many[i] = i % 2 ? "x" : "--stop";
 	many[2 * OPT_LIST_MAX + 2] = NULL;
@@ -366,6 +371,31 @@ static void help(void **state)
 		      "  -s, --stats             print a summary\n"
 		      "      --ids               print ids\n"
 		      "  -h, --help              show this help and exit\n");
+	free(text);
+}
+
+static void help_of_an_option_without_a_text(void **state)
+{
+	static const struct opt plain[] = {
+		{ OPT_FLAG, 0, "plain", &v.ids },
+		{ OPT_STRING, 'f', "file", &v.model, "FILE", "" },
+	};
+	const struct opt_command c = { .name = "tandem try",
+		.synopsis = "[--plain]",
+		.summary = "Try.",
+		.opts = plain,
+		.n_opts = ARRAY_LEN(plain) };
+	char *text = printed_of(&c, print_help);
+
+	assert_string_equal(text,
+		"Usage: tandem try [--plain]\n"
+		"\n"
+		"Try.\n"
+		"\n"
+		"Options:\n"
+		"      --plain\n"
+		"  -f, --file FILE\n"
+		"  -h, --help              show this help and exit\n");
 	free(text);
 }
 
@@ -769,6 +799,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(misspellings),
 	cmocka_unit_test(sizes),
 	cmocka_unit_test(help),
+	cmocka_unit_test(help_of_an_option_without_a_text),
 	cmocka_unit_test(help_is_short),
 	cmocka_unit_test(help_of_a_group),
 	cmocka_unit_test(help_only_as_an_option),

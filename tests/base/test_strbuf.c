@@ -78,6 +78,14 @@ static void remembers_failure(void **state)
 	strbuf_addf(&b, "more");
 	assert_int_equal(b.len, 4);
 	assert_string_equal(b.data, "kept");
+	/* The sum of the lengths fits a size_t, but no power of two above it
+	 * does. */
+	strbuf_reset(&b);
+	strbuf_add(&b, "kept", 4);
+	strbuf_add(&b, "", SIZE_MAX / 2 + 1);
+	assert_true(b.failed);
+	assert_int_equal(b.len, 4);
+	assert_string_equal(b.data, "kept");
 	strbuf_release(&b);
 	assert_false(b.failed);
 }

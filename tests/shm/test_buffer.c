@@ -112,6 +112,12 @@ static void test_shared(void **state)
 	buffer_close(b);
 }
 
+static void test_no_process_has_no_huge_pages(void **state)
+{
+	assert_int_equal(process_huge_bytes(0), 0);
+	assert_int_equal(process_huge_bytes(INT32_MAX), 0);
+}
+
 static void test_huge_falls_back(void **state)
 {
 	struct buffer *b = create("weights", 3 << 20, BUFFER_HUGE);
@@ -308,6 +314,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_generations_differ),
 	cmocka_unit_test(test_refusals),
 	cmocka_unit_test(test_shared),
+	cmocka_unit_test(test_no_process_has_no_huge_pages),
 	cmocka_unit_test(test_huge_falls_back),
 	cmocka_unit_test(test_ranges),
 	cmocka_unit_test(test_not_noted),
