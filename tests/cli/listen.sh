@@ -7,6 +7,8 @@ run_ok "$TANDEM" synth --like tiny -o "$model"
 
 misuse "$TANDEM_NPU" --once
 misuse "$TANDEM_NPU" --once --fd 0
+misuse "$TANDEM_NPU" --fd 0
+check_has stderr "$err" '--fd is not a socket; use --listen PATH'
 
 await() { # WHAT COMMAND...: until the command succeeds
   local what=$1

@@ -3,6 +3,7 @@
 #include "tests/device/cache_bench.h"
 #include "tests/device/rig.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* ---- strict: effects of missing maintenance ------------------------------ */
@@ -119,6 +120,8 @@ static void dma_buffers_have_no_views(void **state)
 		if (!strstr(e.text, "test:dma"))
 			fail_msg("'%s' does not name the buffer", e.text);
 		assert_int_equal(cache_reaches(b.cache, b.at, 8192, &e), 0);
+		assert_int_equal(cache_reaches(b.cache, 0, 64, &e), -EFAULT);
+		assert_non_null(strstr(e.text, "address 0x0"));
 		bench_close(&b);
 	}
 }
@@ -426,6 +429,24 @@ static void a_dropped_invalidate_changes_the_output(void **state)
 	}
 }
 
+static void unknown_rules_are_refused(void **state)
+{
+	struct cache_config config = { 0 };
+	struct cache *c = NULL;
+	struct err e = { 0 };
+
+	config.coherence.level = COHERENCE_COUNT;
+	assert_int_equal(cache_open(&c, &config, NULL, &e), -EINVAL);
+	assert_string_equal(
+		e.text, "coherence level 3 is unknown; it must be below 3");
+	config.coherence.level = COHERENCE_OFF;
+	config.coherence.contract = COHERENCE_TWO_LEVELS + 1;
+	assert_int_equal(cache_open(&c, &config, NULL, &e), -EINVAL);
+	assert_string_equal(
+		e.text, "cache rules (contract) 3 are unknown; must be 1 or 2");
+	assert_null(c);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(off_aliases_and_counts),
 	cmocka_unit_test(strict_keeps_old_bytes),
@@ -434,6 +455,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(strict_loses_invalidated_writes),
 	cmocka_unit_test(dma_bypasses_the_cache),
 	cmocka_unit_test(dma_buffers_have_no_views),
+	cmocka_unit_test(unknown_rules_are_refused),
 	cmocka_unit_test(evictor_writes_back_early),
 	cmocka_unit_test(reports_a_stale_read),
 	cmocka_unit_test(reports_a_dropped_invalidate),

@@ -210,6 +210,10 @@ static void maps_and_unmaps(void **state)
 	s.name[0] = '\n';
 	device_share(r.dev, &s, open("/dev/null", O_RDONLY | O_CLOEXEC));
 	wants(&r, rig_map(&r, 9, 0), -EINVAL, "map: buffer 9 (?xxx");
+	s.flags = 6;
+	device_share(r.dev, &s, open("/dev/null", O_RDONLY | O_CLOEXEC));
+	wants(&r, rig_map(&r, 9, 0), -EINVAL,
+		"share: flags 0x6 have unknown bits");
 	s.buffer = WIRE_MAX_BUFFERS; /* no such buffer number: ignored */
 	device_share(r.dev, &s, open("/dev/null", O_RDONLY | O_CLOEXEC));
 	wants(&r, rig_simple(&r, WIRE_UNMAP, 0), -EFAULT, "address 0x0");
@@ -425,7 +429,41 @@ static void counts_the_maintenance_of_cached_rings(void **state)
 	}
 }
 
+/* A device that cannot be opened says why and leaves nothing open. */
+static void refuses_unusable_configurations(void **state)
+{
+	static struct wire_trace no_trace;
+	const struct device_config usual = { .threads = 1,
+		.va_window = 16 << 20 };
+	struct device_config c[] = { usual, usual, usual };
+	static const struct {
+		int code;
+		const char *says;
+	} why[] = {
+		{ -EPROTO, "trace.magic 0x00000000" },
+		{ -EINVAL, "257 mapping slots" },
+		{ -EINVAL, "coherence level 99" },
+	};
+
+	c[0].trace = &no_trace;
+	c[0].trace_bytes = sizeof(no_trace);
+	c[1].va_slots = 257;
+	c[2].coherence.level = 99;
+	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+		struct device *d = NULL;
+		struct err e = { 0 };
+		unsigned fds = harness_fds();
+
+		assert_int_equal(device_open(&d, &c[i], &e), why[i].code);
+		if (!strstr(e.text, why[i].says))
+			fail_msg("'%s' does not say '%s'", e.text, why[i].says);
+		assert_null(d);
+		assert_int_equal(harness_fds(), fds);
+	}
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(refuses_unusable_configurations),
 	cmocka_unit_test(names_a_bad_op),
 	cmocka_unit_test(names_a_bad_ref),
 	cmocka_unit_test(names_a_bad_run),

@@ -100,9 +100,36 @@ static void test_no_copies(void **state)
 	assert_int_equal(all.arg[2], 0);
 }
 
+/* Each worker other than the first has an event for its share of an operator,
+ * if it had one. */
+static void test_shares(void **state)
+{
+	struct run_summary *x = *state;
+	struct wire_trace_event share;
+
+	x->trace->workers = 4;
+	x->trace->share[1] = (struct device_trace_share){ 6, 9 };
+	x->trace->share[3] = (struct device_trace_share){ 7, 20 };
+	for (unsigned pass = 0; pass < 2; pass++) {
+		device_trace_operator(x->trace, "gate", 2, 5, 0);
+		assert_int_equal(next(x).kind, WIRE_TRACE_OPERATOR);
+		for (unsigned i = 1; i < 4 && !pass; i += 2) {
+			share = next(x);
+			assert_int_equal(share.kind, WIRE_TRACE_SHARE);
+			assert_int_equal(share.lane, i);
+			assert_int_equal(share.begin_ns, 5 + (i + 1) / 2);
+			assert_int_equal(share.took_ns, i == 1 ? 3 : 13);
+			assert_int_equal(share.arg[0], 3);
+		}
+		/* A share belongs to one operator only. */
+		assert_int_equal(trace_ring_take(&x->host, &share, 1, 1), 0);
+	}
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_copies, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_no_copies, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_shares, setup, teardown),
 };
 
 TEST_FILE(tests)

@@ -13,6 +13,7 @@
 #include "tests/device/rig.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -65,6 +66,31 @@ static void places_by_first_fit(void **state)
 	extended_release(x);
 	extended_init(x, 0);
 	assert_int_equal(place(x, 1, PAGE), -ENOTSUP);
+	free(x);
+}
+
+/* If the process has no descriptor left, the region stays as it was. */
+static void needs_a_descriptor(void **state)
+{
+	struct extended *x = calloc(1, sizeof(*x));
+	struct wire_share share = { .buffer = 1, .bytes = PAGE };
+	struct window_space space = { 0 };
+	struct err e = { 0 };
+	int fd = memfd(PAGE), ret;
+	uint64_t at = 0;
+
+	extended_init(x, 2 * PAGE);
+	snprintf(share.name, sizeof(share.name), "tandem:kv");
+	harness_limit_fds(0);
+	ret = extended_map(x, &share, fd, &at, &space, &e);
+	harness_limit_fds(UINT_MAX);
+	assert_int_equal(ret, -EMFILE);
+	assert_non_null(strstr(
+		e.text, "no file descriptor is free for buffer tandem:kv"));
+	assert_int_equal(space.free, 2 * PAGE);
+	assert_int_equal(place(x, 1, 2 * PAGE), 0);
+	close(fd);
+	extended_release(x);
 	free(x);
 }
 
@@ -298,6 +324,7 @@ static void a_full_region_reports_its_space(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(places_by_first_fit),
+	cmocka_unit_test(needs_a_descriptor),
 	cmocka_unit_test(finds_ranges_inside_one_buffer),
 	cmocka_unit_test(runs_equal_those_from_the_window),
 	cmocka_unit_test(the_region_is_not_mapped),

@@ -293,6 +293,38 @@ static void names_each_tensor(void **state)
 	rig_close(&r);
 }
 
+/* The rows of a matrix consist of whole blocks of its type. */
+static void names_a_row_that_ends_in_a_block(void **state)
+{
+	static const struct {
+		enum dtype type;
+		const char *says;
+	} cases[] = {
+		{ DTYPE_Q4_0,
+			"layer 1, down: cols is 100, not a multiple of "
+			"32, the block size of q4_0" },
+		{ DTYPE_TILE_Q8_0,
+			"layer 1, down: cols is 100, not a multiple "
+			"of 32, the block size of " },
+	};
+	struct rig r;
+
+	setup(&r);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct spoiled s = good(&r);
+
+		s.g.model.n_ff = 100;
+		for (unsigned l = 0; l < RIG_LAYERS; l++) {
+			s.t[l][WIRE_T_GATE].rows = 100;
+			s.t[l][WIRE_T_UP].rows = 100;
+			s.t[l][WIRE_T_DOWN].cols = 100;
+		}
+		s.t[1][WIRE_T_DOWN].type = cases[i].type;
+		refused(&s, cases[i].says);
+	}
+	rig_close(&r);
+}
+
 static void optional_tensors_may_be_missing(void **state)
 {
 	static const unsigned optional[] = { WIRE_T_Q_BIAS, WIRE_T_K_BIAS,
@@ -370,6 +402,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(results_are_kept_until_their_last_use),
 	cmocka_unit_test(names_each_field),
 	cmocka_unit_test(names_each_tensor),
+	cmocka_unit_test(names_a_row_that_ends_in_a_block),
 	cmocka_unit_test(optional_tensors_may_be_missing),
 	cmocka_unit_test(the_length_must_be_exact),
 	cmocka_unit_test(bounds_memory_and_tcm),

@@ -5,6 +5,7 @@
 #include "device/window.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -116,6 +117,55 @@ static void a_refusal_reports_the_space(void **state)
 		"bytes, 1 of 3 slots used",
 		12 * MIB + page, 10 * MIB - 2 * page, 10 * MIB - 2 * page);
 	assert_string_equal(e.text, want);
+	window_release(&w);
+	close(fd);
+}
+
+/* A buffer whose descriptor cannot be mapped takes no space and no slot. */
+static void a_failed_mapping_takes_nothing(void **state)
+{
+	struct window w;
+	struct window_space space;
+	struct mapping *m = NULL;
+	struct err e = { 0 };
+	struct wire_share s = share_of(1, 4096);
+	int fd = memfd(MIB),
+	    unmappable = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	assert_ok(window_init(&w, 16 * MIB, 1, &e), &e);
+	assert_int_equal(
+		window_map(&w, &s, unmappable, &m, &space, &e), -EACCES);
+	assert_non_null(
+		strstr(e.text, "window: cannot map test:1, 4096 bytes"));
+	assert_null(m);
+	assert_int_equal(space.used, 0);
+	assert_ok(window_map(&w, &s, fd, &m, &space, &e), &e);
+	assert_int_equal(m->addr, (uint32_t)sysconf(_SC_PAGESIZE));
+	m->mem[4095] = 1;
+	window_release(&w);
+	close(unmappable);
+	close(fd);
+}
+
+/* A buffer in reserved huge pages that it does not fill is refused. */
+static void small_buffers_in_huge_pages_are_refused(void **state)
+{
+	struct window w;
+	struct window_space space;
+	struct mapping *m = NULL;
+	struct err e = { 0 };
+	struct wire_share s = share_of(1, 4096);
+	int fd = memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB);
+
+	if (fd < 0) {
+		print_message("skipped: no reserved huge pages here\n");
+		skip();
+	}
+	assert_ok(window_init(&w, 16 * MIB, 1, &e), &e);
+	assert_int_equal(window_map(&w, &s, fd, &m, &space, &e), -ENOTSUP);
+	assert_non_null(strstr(
+		e.text, "window: test:1 has 4096 bytes in huge pages of "));
+	assert_null(m);
 	window_release(&w);
 	close(fd);
 }
@@ -433,6 +483,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(refuses_absurd_sizes),
 	cmocka_unit_test(the_view_equals_the_window),
 	cmocka_unit_test(a_refusal_reports_the_space),
+	cmocka_unit_test(a_failed_mapping_takes_nothing),
+	cmocka_unit_test(small_buffers_in_huge_pages_are_refused),
 	cmocka_unit_test(runs_out_of_slots),
 	cmocka_unit_test(fragments),
 	cmocka_unit_test(deferred_unmaps_keep_their_space),
