@@ -12,12 +12,15 @@
 #include "host/convert/synth.h"
 #include "host/model/shapes.h"
 #include "host/npu/phone.h"
+#include "host/trace/trace.h"
+#include "host/trace/trace_sum.h"
 #include "shm/buffer.h"
 #include "tensor/soc/soc.h"
 #include "tests/harness.h"
 #include "tests/host/convert/image_file.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,7 +251,84 @@ static void experts_of_a_model_file_must_all_fit(void **state)
 	f->x = NULL;
 }
 
+static void an_expert_must_fit_into_a_buffer(void **state)
+{
+	struct fixture *f = *state;
+	const struct gguf_tensor *layer[LAYERS][WIRE_T_COUNT];
+	struct gguf_tensor big = *f->file->layer[1][WIRE_T_GATE];
+	struct model m = *f->file;
+	struct err e = { 0 };
+
+	memcpy(layer, m.layer, sizeof(layer));
+	big.type = DTYPE_Q4_0;
+	big.dim[0] = big.dim[1] = 1 << 16;
+	layer[1][WIRE_T_GATE] = &big;
+	m.layer = layer;
+	assert_int_equal(
+		open_with(f, (struct experts_opts){ .model = &m, .slots = ALL },
+			NULL, &e),
+		-EFBIG);
+	assert_non_null(strstr(e.text, "an expert has 2304 MiB of weights"));
+	assert_non_null(strstr(e.text, "at most 1024 MiB"));
+	f->x = NULL;
+}
+
+/* However many descriptors are missing, the error says so and nothing stays
+ * open. */
+static void opening_needs_descriptors(void **state)
+{
+	struct fixture *f = *state;
+	unsigned n = 0, fds = harness_fds();
+	struct err e = { 0 };
+	int ret;
+
+	for (;; n++) {
+		harness_limit_fds(n);
+		ret = open_with(
+			f, (struct experts_opts){ .slots = 3 }, NULL, &e);
+		harness_limit_fds(UINT_MAX);
+		if (!ret)
+			break;
+		assert_int_equal(ret, -EMFILE);
+		assert_non_null(strstr(e.text, "Too many open files"));
+		assert_int_equal(harness_fds(), fds);
+		f->x = NULL;
+	}
+	/* one for the buffer and one for the file */
+	assert_in_range(n, 2, 10);
+}
+
 /* ---- reads ---- */
+
+/* The trace has the reads that the statistics count. */
+static void reads_are_traced(void **state)
+{
+	struct fixture *f = *state;
+	struct experts_opts o = { .slots = 4, .stream.depth = 2 };
+	struct experts_stats st;
+	struct timeline line;
+	struct trace_sum sum;
+	struct err e = { 0 };
+	char path[4300];
+
+	snprintf(path, sizeof(path), "%s/trace", harness_tmp());
+	assert_ok(trace_open(&o.trace, path, 0, &e), &e);
+	open_cache(f, o);
+	run(f, 0, 0x0f);
+	run(f, 1, 0x33);
+	st = stats_of(f);
+	experts_close(f->x);
+	f->x = NULL;
+	assert_ok(trace_close(o.trace, &e), &e);
+	assert_ok(timeline_read_file(&line, path, &e), &e);
+	assert_ok(trace_sum(&sum, &line, &e), &e);
+	assert_in_range(st.stream.reads, 8, 1000);
+	assert_int_equal(sum.flash_reads, st.stream.reads);
+	/* The trace counts whole pages. */
+	assert_in_range(sum.flash_bytes, st.stream.bytes,
+		st.stream.bytes + st.stream.reads * IMAGE_PAGE);
+	timeline_release(&line);
+}
 
 /* An absent expert is read, and one that is in memory is not. */
 static void statistics_are_exact(void **state)
@@ -709,6 +789,11 @@ static const struct CMUnitTest tests[] = {
 		loading_fails_with_the_name_of_the_expert, setup, teardown),
 	cmocka_unit_test_setup_teardown(
 		experts_of_a_model_file_must_all_fit, setup, teardown),
+	cmocka_unit_test_setup_teardown(
+		an_expert_must_fit_into_a_buffer, setup, teardown),
+	cmocka_unit_test_setup_teardown(
+		opening_needs_descriptors, setup, teardown),
+	cmocka_unit_test_setup_teardown(reads_are_traced, setup, teardown),
 	cmocka_unit_test_setup_teardown(statistics_are_exact, setup, teardown),
 	cmocka_unit_test_setup_teardown(
 		often_used_experts_stay, setup, teardown),

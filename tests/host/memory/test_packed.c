@@ -330,12 +330,41 @@ static void test_long_strips(void **state)
 	model_close(b);
 }
 
+/* A layer that does not fit into a shared buffer is named. */
+static void test_large_layer(void **state)
+{
+	struct weights_plan plan = { LAYOUT_ROWS, SIZE_MAX, 3, SIZE_MAX };
+	const struct gguf_tensor *layer[3][WIRE_T_COUNT], *q;
+	struct model *a = source(&mixed), m = *a;
+	struct gguf_tensor big;
+	struct block *blocks = NULL;
+	struct err e = { 0 };
+	uint32_t n = 0;
+
+	memcpy(layer, m.layer, sizeof(layer));
+	q = layer[1][WIRE_T_Q];
+	big = *q;
+	big.dim[0] = big.dim[1] = 1 << 15;
+	layer[1][WIRE_T_Q] = &big;
+	m.layer = layer;
+	plan.residency = residency_of(3, 3, 1);
+	assert_int_equal(weights_cut(&m, &plan, &blocks, &n, &e), -EFBIG);
+	assert_non_null(strstr(e.text, "layer 1 has 1088 MiB of weights, but"));
+	assert_null(blocks);
+	layer[1][WIRE_T_Q] = q;
+	assert_ok(weights_cut(&m, &plan, &blocks, &n, &e), &e);
+	assert_int_equal(n, 3);
+	weights_release(blocks, n);
+	model_close(a);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_metadata),
 	cmocka_unit_test(test_experts),
 	cmocka_unit_test(test_random_experts),
 	cmocka_unit_test(test_damaged_layer),
 	cmocka_unit_test(test_long_strips),
+	cmocka_unit_test(test_large_layer),
 };
 
 TEST_FILE(tests)

@@ -12,6 +12,7 @@
 #include "tests/host/model/model_file.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ struct fixture {
 	size_t bytes;
 	/* number of parts of the output matrix; 0 until it was read once */
 	uint32_t parts;
+	struct staging_opts opts;
 };
 
 static int setup(void **state)
@@ -38,6 +40,7 @@ static int setup(void **state)
 	const struct wire_tensor *w;
 	struct err e = { 0 };
 
+	assert_non_null(f);
 	file.n_vocab = 3000; /* not a multiple of 32, the rows of a strip */
 	file.type = DTYPE_Q8_0;
 	f->model = model_file_open(&file);
@@ -52,6 +55,7 @@ static int setup(void **state)
 	assert_ok(packed_read(f->image.model->packed, IMAGE_OUTPUT, 0,
 			  f->output, &e),
 		&e);
+	f->opts = o;
 	assert_ok(staging_open(
 			  &f->staging, f->image.model->packed->image, &o, &e),
 		&e);
@@ -187,12 +191,90 @@ static void a_damaged_part_is_an_error(void **state)
 	assert_non_null(strstr(e.text, "output matrix is damaged"));
 }
 
+/* Close the staging of the fixture, and open it with these options. */
+static int open_again(
+	struct fixture *f, const struct staging_opts *o, struct err *e)
+{
+	staging_close(f->staging);
+	f->staging = NULL;
+	return staging_open(&f->staging, f->image.model->packed->image, o, e);
+}
+
+static void a_strip_must_fit_into_a_slot(void **state)
+{
+	struct fixture *f = *state;
+	struct staging_opts o = f->opts;
+	struct err e = { 0 };
+
+	o.output_strip = 100 << 20;
+	assert_int_equal(open_again(f, &o, &e), -EFBIG);
+	assert_non_null(strstr(e.text,
+		"a part of the output matrix has 104857600 bytes, but a "
+		"staging slot has room for only "));
+}
+
+/* After a piece could not be read, neither it nor a later piece is taken. */
+static void a_failed_read_ends_the_queue(void **state)
+{
+	struct fixture *f = *state;
+	struct staging_opts o = f->opts;
+	struct flash_fault *fault;
+	struct err e = { 0 };
+	unsigned slot;
+
+	assert_ok(flash_fault_parse(&fault, "eio@1+", &e), &e);
+	o.stream.fault = fault;
+	assert_ok(open_again(f, &o, &e), &e);
+	assert_ok(staging_start(f->staging, &e), &e);
+	assert_int_equal(staging_fill(f->staging, &e), -EIO);
+	assert_non_null(strstr(e.text, "layer 0"));
+	assert_true(staging_look(f->staging));
+	assert_int_equal(staging_need(f->staging, 0, 0, &slot, &e), -EIO);
+	assert_non_null(strstr(e.text,
+		"the next layer is not read from flash, because an earlier "
+		"read failed"));
+	staging_close(f->staging);
+	f->staging = NULL;
+	free(fault);
+}
+
+/* However many descriptors are missing, the error says so and nothing stays
+ * open. */
+static void opening_needs_descriptors(void **state)
+{
+	struct fixture *f = *state;
+	struct staging_opts o = f->opts;
+	struct err e = { 0 };
+	unsigned n = 0, fds;
+	int ret;
+
+	staging_close(f->staging);
+	f->staging = NULL;
+	fds = harness_fds();
+	for (;; n++) {
+		harness_limit_fds(n);
+		ret = open_again(f, &o, &e);
+		harness_limit_fds(UINT_MAX);
+		if (!ret)
+			break;
+		assert_int_equal(ret, -EMFILE);
+		assert_non_null(strstr(e.text, "Too many open files"));
+		assert_null(f->staging);
+		assert_int_equal(harness_fds(), fds);
+	}
+	/* one for the file and one for each slot */
+	assert_in_range(n, 1 + SLOTS, 10 + SLOTS);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(the_matrix_is_read_once_a_pass),
 	TEST(a_matrix_taken_again_is_read_again),
 	TEST(a_matrix_can_be_skipped),
 	TEST(a_damaged_part_is_an_error),
+	TEST(a_strip_must_fit_into_a_slot),
+	TEST(a_failed_read_ends_the_queue),
+	TEST(opening_needs_descriptors),
 };
 
 TEST_FILE(tests)

@@ -12,6 +12,8 @@
 #include "shm/buffer.h"
 #include "tests/harness.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,12 +209,39 @@ static void test_phone(void **state)
 	assert_int_equal(f->time.npu_ps, 0);
 }
 
+/* If a slot's buffer cannot be created, or the thread that copies cannot be
+ * started, the error says so and nothing stays open. */
+static void test_not_opened(void **state)
+{
+	struct fixture *f = *state;
+	unsigned fds = harness_fds();
+	struct err e = { 0 };
+
+	for (unsigned n = 0; n < 2; n++) {
+		harness_limit_fds(n);
+		assert_int_equal(swap_open(&f->swap, &f->opts, &e), -EMFILE);
+		harness_limit_fds(UINT_MAX);
+		assert_non_null(strstr(e.text, n ? "swap1" : "swap0"));
+		assert_int_equal(harness_fds(), fds);
+	}
+	if (harness_sanitized())
+		return;
+	harness_limit_memory(512 << 10);
+	assert_int_equal(swap_open(&f->swap, &f->opts, &e), -EAGAIN);
+	harness_limit_memory(UINT64_MAX);
+	assert_non_null(
+		strstr(e.text, "cannot start the thread that copies weights"));
+	assert_int_equal(harness_fds(), fds);
+	assert_null(f->swap);
+}
+
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_order_and_contents),
 	TEST(test_poison),
 	TEST(test_broken_off),
 	TEST(test_phone),
+	TEST(test_not_opened),
 };
 
 TEST_FILE(tests)
