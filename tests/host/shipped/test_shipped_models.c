@@ -67,7 +67,7 @@ static void test_found(void **state)
 static void test_chosen(void **state)
 {
 	const char *dir = folder("small.gguf", "target.gguf");
-	char path[PATH_MAX], want[PATH_MAX];
+	char path[PATH_MAX], want[PATH_MAX], longest[PATH_MAX + 1] = "";
 	struct err e = { 0 };
 
 	assert_ok(models_choose("small", MODEL_TARGET, path, &e), &e);
@@ -86,6 +86,12 @@ static void test_chosen(void **state)
 	assert_non_null(strstr(e.text, "tandem help models"));
 	assert_int_equal(
 		models_choose("draft", MODEL_TARGET, path, &e), -ENOENT);
+
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[0] = '/';
+	assert_int_equal(
+		models_choose(longest, MODEL_DRAFT, path, &e), -ENAMETOOLONG);
+	assert_string_equal(e.text, "the name of the draft model is too long");
 
 	assert_int_equal(chdir(dir), 0);
 	fclose(fopen("small", "w"));

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- the text ---- */
@@ -163,7 +164,7 @@ static void test_found(void **state)
 {
 	const char *dir = harness_tmp();
 	struct strbuf b = STRBUF_INIT;
-	char path[PATH_MAX], file[PATH_MAX];
+	char path[PATH_MAX], file[PATH_MAX], longest[PATH_MAX + 1] = "";
 	struct err e = { 0 };
 	struct soc soc;
 
@@ -189,6 +190,14 @@ static void test_found(void **state)
 	assert_non_null(strstr(e.text, "'./yours.soc'"));
 	assert_int_equal(soc_file_load(&soc, "", &e), -EINVAL);
 	assert_int_equal(soc_file_load(&soc, "./", &e), -EIO);
+	/* a file that cannot be opened, and a name that cannot exist */
+	assert_int_equal(mknod("socket.soc", S_IFSOCK | 0600, 0), 0);
+	assert_int_equal(soc_file_load(&soc, "./socket.soc", &e), -ENXIO);
+	assert_non_null(strstr(e.text, "cannot open './socket.soc'"));
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[0] = '/';
+	assert_int_equal(soc_file_find(longest, path, &e), -ENAMETOOLONG);
+	assert_string_equal(e.text, "the name is too long");
 	strbuf_release(&b);
 }
 
