@@ -70,6 +70,33 @@ static void test_nested(void **state)
 	}
 }
 
+/* Data that does not fit is dropped: a text that is longer than the room, and a
+ * message that is longer than its length can say. */
+static void test_full(void **state)
+{
+	static uint8_t bytes[20000];
+	struct proto p = { .data = bytes, .room = 20 };
+	size_t begun;
+
+	proto_string(&p, 2, "a text of 19 bytes.");
+	assert_true(p.full);
+	assert_int_equal(p.len, 2); /* without the text */
+	p = (struct proto){ .data = bytes, .room = 21 };
+	proto_string(&p, 2, "a text of 19 bytes.");
+	assert_false(p.full);
+	assert_int_equal(p.len, 21);
+
+	p = (struct proto){ .data = bytes, .room = sizeof(bytes) };
+	begun = proto_begin(&p, 5);
+	while (p.len - begun < (1u << 14) - 2)
+		proto_varint(&p, 1, 1);
+	proto_end(&p, begun);
+	assert_false(p.full);
+	proto_varint(&p, 1, 1);
+	proto_end(&p, begun);
+	assert_true(p.full);
+}
+
 static void test_refused(void **state)
 {
 	static const struct {
@@ -106,6 +133,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_specified),
 	cmocka_unit_test(test_written),
 	cmocka_unit_test(test_nested),
+	cmocka_unit_test(test_full),
 	cmocka_unit_test(test_refused),
 };
 
