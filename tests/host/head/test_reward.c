@@ -13,6 +13,7 @@
 #include "host/session/session.h"
 #include "host/shipped/shipped_models.h"
 #include "host/text/tokenizer.h"
+#include "tensor/gguf_write.h"
 #include "tests/harness.h"
 #include "tests/host/session/pair.h"
 
@@ -513,6 +514,72 @@ static void test_refused(void **state)
 		"no bundled reward model belongs to 'elsewhere.gguf'");
 }
 
+/* The file that test_refused_files writes: a reward model for the last layer of
+ * the target, with a part that is missing or wrong. */
+struct refused_file {
+	bool no_arch, no_layer;
+	uint64_t n_bias;  /* 0: no bias */
+	const char *more; /* name of another tensor, of one value */
+	int code;
+	const char *text;
+};
+
+static void write_refused(
+	const char *path, const struct model *m, const struct refused_file *r)
+{
+	static const float one = 1;
+	struct gguf_writer *w;
+	struct err e = { 0 };
+
+	assert_ok(gguf_writer_open(&w, path, &e), &e);
+	if (!r->no_arch)
+		gguf_put_str(w, "general.architecture", "tandem-reward");
+	gguf_put_u32(w, "tandem-reward.embedding_length", m->n_embd);
+	if (!r->no_layer)
+		gguf_put_u32(w, "tandem-reward.layer", m->n_layer - 1);
+	gguf_put_u32(w, "tandem-reward.block_count", 1);
+	if (r->n_bias)
+		gguf_put_tensor(w, "reward.bias", DTYPE_F32, 1, &r->n_bias);
+	if (r->more)
+		gguf_put_tensor(w, r->more, DTYPE_F32, 1, &(uint64_t){ 1 });
+	for (uint64_t i = 0; i < r->n_bias + (r->more != NULL); i++)
+		assert_ok(gguf_write_data(w, &one, sizeof(one), &e), &e);
+	assert_ok(gguf_writer_commit(w, &e), &e);
+	gguf_writer_close(w);
+}
+
+static void test_refused_files(void **state)
+{
+	static const struct refused_file files[] = {
+		{ .no_arch = true,
+			.n_bias = 1,
+			.code = -EINVAL,
+			.text = "general.architecture" },
+		{ .no_layer = true,
+			.n_bias = 1,
+			.code = -EINVAL,
+			.text = "tandem-reward.layer" },
+		{ .code = -EINVAL, .text = "'reward.bias' is missing" },
+		{ .n_bias = 2,
+			.code = -EINVAL,
+			.text = "'reward.bias' is not one value in f32" },
+		{ .n_bias = 1,
+			.more = "output.weight",
+			.code = -ENOTSUP,
+			.text = "'output.weight' is not supported" },
+	};
+	struct fixture *f = *state;
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/reward.gguf", harness_tmp());
+	open_model(f, MODEL_SMALL);
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		write_refused(path, f->model, &files[i]);
+		check_refused(f, path, files[i].code, files[i].text);
+		check_refused(f, path, files[i].code, path);
+	}
+}
+
 static void test_bad_texts(void **state)
 {
 	struct fixture *f = *state;
@@ -524,6 +591,12 @@ static void test_bad_texts(void **state)
 	open_all(f, MODEL_SMALL);
 	begin_text(f, &t, BOXES);
 	add_step(f, &t, " 9 * 12 = 108.\n");
+	r = as_text(&t);
+	r.n_prompt = 0;
+	assert_int_equal(reward_score(f->reward, &r, 1, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "has 0 tokens, must have 1 to"));
+	r.n_prompt = r.n + 1;
+	assert_int_equal(reward_score(f->reward, &r, 1, &e), -EINVAL);
 	t.step_end[0] = (uint32_t)t.n_prompt - 1;
 	r = as_text(&t);
 	assert_int_equal(reward_score(f->reward, &r, 1, &e), -EINVAL);
@@ -553,6 +626,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_new_alone, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_function, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_refused_files, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_bad_texts, setup, teardown),
 };
 

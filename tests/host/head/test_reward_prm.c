@@ -33,6 +33,8 @@
 /* The head of a file and its metadata. */
 struct prm_file {
 	bool classes, own_names, no_mark, no_bias;
+	bool not_finite;  /* whether the first weight of the head is a NaN */
+	bool long_bias;   /* whether the biases have an additional value */
 	unsigned outputs; /* 0 means that the file has no head */
 	unsigned labels, pooling;
 	uint64_t cols;
@@ -126,8 +128,9 @@ static struct head_tensor head_tensor(const struct prm_file *p, unsigned which)
 {
 	uint64_t width = p->classes ? WIDTH : p->cols;
 	const struct head_tensor t[] = { { { p->cols, WIDTH }, 2 },
-		{ { WIDTH, 1 }, 1 }, { { width, p->outputs }, 2 },
-		{ { p->outputs, 1 }, 1 } };
+		{ { WIDTH + p->long_bias, 1 }, 1 },
+		{ { width, p->outputs }, 2 },
+		{ { p->outputs + p->long_bias, 1 }, 1 } };
 
 	return t[which];
 }
@@ -192,7 +195,7 @@ static void write_head(struct gguf_writer *w, const struct prm_file *p)
 
 		for (uint64_t k = 0;
 			has_tensor(p, i) && k < t.dim[0] * t.dim[1]; k++) {
-			float v = head_value(i, k);
+			float v = p->not_finite && !k ? NAN : head_value(i, k);
 
 			gguf_write_data(w, &v, sizeof(v), &e);
 		}
@@ -243,8 +246,12 @@ static void write_prm(struct fixture *f, const struct prm_file *p)
 	struct err e = { 0 };
 
 	assert_ok(gguf_writer_open(&w, f->path, &e), &e);
-	for (size_t i = 0; i < gguf_n_kv(plain->gguf); i++)
-		gguf_put_kv(w, gguf_kv_at(plain->gguf, i));
+	for (size_t i = 0; i < gguf_n_kv(plain->gguf); i++) {
+		const struct gguf_kv *kv = gguf_kv_at(plain->gguf, i);
+
+		if (!gguf_str_begins(kv->key, "tokenizer."))
+			gguf_put_kv(w, kv);
+	}
 	put_vocabulary(w, f->target->gguf, p);
 	put_model(w, plain->gguf);
 	put_head(w, p);
@@ -487,11 +494,18 @@ static void check_refused(
 		fail_msg("'%s' does not contain '%s'", e.text, text);
 }
 
+/* A diffusion model needs this key. */
+static void put_mask_token(struct gguf_writer *w)
+{
+	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", 5);
+}
+
 static void test_refused(void **state)
 {
 	struct prm_file none = skywork, three = qwen, two = skywork,
 			mean = qwen, labels = qwen, wide = skywork,
-			unmarked = qwen;
+			unmarked = qwen, broken = skywork, biases = qwen;
+	struct fixture *f = *state;
 
 	none.outputs = 0;
 	check_refused(*state, &none, -ENOTSUP, "this model generates text");
@@ -507,6 +521,16 @@ static void test_refused(void **state)
 	check_refused(*state, &wide, -EINVAL, "rows of 32");
 	unmarked.no_mark = true;
 	check_refused(*state, &unmarked, -ENOTSUP, "<extra_0>");
+	broken.not_finite = true;
+	check_refused(*state, &broken, -EDOM,
+		"'v_head.summary.weight' has values that are infinite or not");
+	biases.long_bias = true;
+	check_refused(*state, &biases, -EINVAL,
+		"'cls.bias' has 49 x 1 values; rows of 48 values");
+	f->shape.arch = "dream";
+	f->shape.keys = put_mask_token;
+	check_refused(*state, &qwen, -ENOTSUP,
+		"'dream' is an architecture of diffusion models");
 }
 
 static const struct CMUnitTest tests[] = {
