@@ -31,7 +31,9 @@ struct held {
 	/* [n_embd] data that the reader has stored for the last token; NULL if
 	 * the reader has no finish() */
 	float *tail;
-	uint64_t used; /* the value of scorer.now when the text was last used */
+	/* the value of scorer.now when the text was last used; in the order of
+	 * the texts for the texts of the current group */
+	uint64_t used;
 	/* whether the text is in the current group (see `work` below) */
 	bool busy;
 	/* whether some tokens of the text are not computed yet */
@@ -209,7 +211,7 @@ static struct held *vacant(struct scorer *s, struct held *but)
 	for (uint32_t i = 0; i < s->most; i++)
 		if (!s->held[i].open)
 			return &s->held[i];
-	if (but)
+	if (but && !but->busy)
 		but->used = ++s->now;
 	h = oldest(s, but);
 	if (h)
@@ -383,20 +385,40 @@ static int note(struct scorer *s, struct held *h, uint32_t at, uint32_t n,
 		s->reader.arg, s->session, s->see, seen, h->tail, e);
 }
 
+/* Return the last text of the current group, or NULL if the group has only one
+ * text. */
+static struct held *last_of_group(struct scorer *s)
+{
+	struct held *last = NULL;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->most; i++) {
+		struct held *h = &s->held[i];
+
+		if (!h->open || !h->busy)
+			continue;
+		n++;
+		if (!last || h->used > last->used)
+			last = h;
+	}
+	return n > 1 ? last : NULL;
+}
+
 /* Free cache slots: drop a text that is not in the current group or, if all
- * texts are in the group, the last text of the group. Returns 0, or 1 if the
- * group has only one text and no other text is cached. */
+ * texts are in the group, the last text of the group, which may be cached
+ * already. Returns 0, or 1 if the group has only one text and no other text is
+ * cached. */
 static int make_room(struct scorer *s)
 {
 	struct held *h = oldest(s, NULL);
 
-	if (h) {
-		forget(s, h);
-		return 0;
-	}
-	if (s->n_work < 2)
+	if (!h)
+		h = last_of_group(s);
+	if (!h)
 		return 1;
-	forget(s, &s->held[s->work[--s->n_work]]);
+	if (h == &s->held[s->work[s->n_work - 1]])
+		s->n_work--;
+	forget(s, h);
 	return 0;
 }
 
@@ -529,8 +551,9 @@ static int take_texts(struct scorer *s, const struct scorer_text *t,
 			 * room for it */
 			return 0;
 		if (like && have == text->n) {
+			if (!like->busy)
+				like->used = ++s->now;
 			like->busy = true;
-			like->used = ++s->now;
 			of[*end] = (uint32_t)(like - s->held);
 			continue;
 		}

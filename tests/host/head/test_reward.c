@@ -387,6 +387,54 @@ static void test_text_alone(void **state)
 		release(&t[i]);
 }
 
+/* The cache has room for a few of the texts at a time: texts are dropped from
+ * it, and texts that were dropped before they were scored are computed again.
+ */
+static void test_small_cache(void **state)
+{
+	enum { N = 10 };
+	struct fixture *f = *state;
+	static struct text t[N];
+	static float alone[N][MOST];
+	uint64_t seed = harness_seed();
+
+	open_all(f, MODEL_SMALL);
+	for (unsigned i = 0; i < N; i++) {
+		begin_text(f, &t[i], i % 2 ? PENCILS : BOXES);
+		while (t[i].list.n < 200)
+			add_random_step(f, &t[i], seed, 100 + i, t[i].n_steps);
+		score_all(f, &t[i], 1);
+		memcpy(alone[i], t[i].score, sizeof(alone[i]));
+	}
+	f->opts.va_window = 32 << 20;
+	fresh(f);
+	for (unsigned round = 0; round < 3; round++) {
+		static const char *const how[] = { "together", "again",
+			"backwards" };
+		uint64_t before = rows_so_far(f);
+
+		/* At first, cached texts follow others; backwards, they precede
+		 * others. */
+		for (unsigned i = 0; round == 2 && i < N / 2; i++) {
+			struct text other = t[i];
+
+			t[i] = t[N - 1 - i];
+			t[N - 1 - i] = other;
+		}
+		clear(t, N);
+		score_all(f, t, N);
+		for (unsigned i = 0; i < N; i++)
+			check_same(&t[i],
+				(const float(*)[MOST])
+					alone[round == 2 ? N - 1 - i : i],
+				1, how[round]);
+		/* not all texts were still cached */
+		assert_true(rows_so_far(f) > before);
+	}
+	for (unsigned i = 0; i < N; i++)
+		release(&t[i]);
+}
+
 /* The same tokens are scored twice with different prompt lengths. The cached
  * prefix of the first scoring must not change the second scores. */
 static void test_other_prompt(void **state)
@@ -622,6 +670,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_golden, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_end_token, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_text_alone, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_small_cache, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_other_prompt, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_new_alone, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_function, setup, teardown),
