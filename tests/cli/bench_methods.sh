@@ -31,6 +31,7 @@ refused 'lists no method' --methods ,
 refused "'poetry'" --tasks qa,poetry
 refused 'exclude' --prompts x --tasks qa
 refused 'exclude' --json --csv
+refused "'3/2'" --shard 3/2
 refused '--methods' --method lever
 refused 'is empty' --sets 'tree-rows=8;;draft=oracle:0.8'
 refused "'tree-rows' twice" --sets 'tree-rows=8 tree-rows=9'
@@ -68,8 +69,9 @@ check_eq 'rows' "$(awk '/^[a-z]+ .*[0-9]$/ { print $1, ($2 ~ /^[0-9]/ ? "" : $2)
   "$tmp/out" | grep -v '^tok')" "$(for _ in methods rows; do printf '%s\n' \
     'autoregressive ' 'chain ' 'chain draft-len=2' 'lever ' 'lever cut'; done)"
 cp "$tmp/out" "$tmp/first"
+# A method that is listed twice is measured once.
 bench "${phone[@]}" --prompts "$tmp/mine.jsonl" --methods \
-  autoregressive,chain,lever --sets \
+  autoregressive,chain,chain,lever --sets \
   "draft-len=2; cut: tree-rows=8 prune-always" -t 1
 checks=$((checks + 1))
 cmp -s "$tmp/first" "$tmp/out" || fail 'lines and JSON lines differ'

@@ -33,6 +33,7 @@ refused '--draft cannot be used with this benchmark' --draft sam
 refused "'--verify-rows'" --verify-rows 1
 refused "'--paper'" --paper c
 refused "'row_cost' needs a phone's clock" --tables cycles,row_cost
+refused "'graphs' has no items" --tables graphs --shard 1/2
 refused "'phones' needs a phone's clock" --tables phones
 refused nothere --clock soc:nothere
 

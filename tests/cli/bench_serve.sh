@@ -21,6 +21,12 @@ refused 'exclude' --prompts x --tasks qa
 refused '--tasks none cannot be used' --tasks none
 refused 'from 1 to 256' --at 0
 refused 'from 1 to 256' --at 1,2,3,4,5,6
+refused 'more than 16 methods' --methods "$(
+  "$TANDEM" help methods | sed -n 's/^  \([^ ]*\)  .*/\1/p' | paste -sd ,
+)"
+urls=()
+for ((i = 1; i <= 16; i++)); do urls+=(--url "http://127.0.0.1:$i"); done
+refused 'together may list at most 16' --methods chain "${urls[@]}"
 refused 'not http://HOST:PORT' --url ftp://127.0.0.1
 refused 'not http://HOST:PORT' --url http://127.0.0.1:80/v1
 refused '--model sets options of started servers' -m x.gguf \

@@ -186,4 +186,20 @@ misuse "$TANDEM" bench tts --at 4,2
 check_has 'numbers that fall' "$err" 'in ascending order'
 misuse "$TANDEM" bench tts --task all
 misuse "$TANDEM" bench tts --models a,b,c
+while IFS='|' read -r option message; do
+  # shellcheck disable=SC2086 # words
+  misuse "$TANDEM" bench tts $option
+  check_has "stderr of $option" "$err" "$message"
+done <<'EOF'
+--models ,|--models lists no model
+--methods ,|--methods lists no method
+--shapes gpt-17,gpt-18|no shape without experts has this name
+--models small --shapes qwen2.5-1.5b,qwen2.5-3b|at most one shape for each
+EOF
+many=sample,vote,self-certainty,mean-logprob
+for method in best-of-n weighted-vote; do
+  many+=,$method,$method:last,$method:min,$method:prod
+done
+misuse "$TANDEM" bench tts --methods $many,beam
+check_has 'thirteen methods' "$err" 'lists more than 12 methods'
 finish

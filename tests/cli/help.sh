@@ -98,6 +98,34 @@ check_has 'stderr' "$err" "'some'"
 misuse "$TANDEM" run --tmep 1 -m x -p y
 check_has 'stderr' "$err" "'--temp'"
 
+# Options that exclude each other, or lack something.
+while IFS='|' read -r line message; do
+  # shellcheck disable=SC2086 # words
+  misuse "$TANDEM" $line
+  check_has "stderr of tandem $line" "$err" "$message"
+done <<'EOF'
+run --system x hello|--system needs --chat
+run --ids --json hello|--ids and --json exclude each other
+run --top-p 0 hello|--top-p must be more than 0
+chat --clock soc:nokia3310|nokia3310
+serve --clock soc:nokia3310|nokia3310
+serve --listen 127.0.0.1:0 --port 0|--listen and --port exclude each other
+perplexity x.txt --clock soc:nokia3310|nokia3310
+score x.jsonl --clock soc:nokia3310|nokia3310
+score x.jsonl --step-end=|--step-end is empty
+logits -o x|give either --ids or --ids-file
+logits --ids 1 --ids-file x -o x|give either --ids or --ids-file
+logits --ids 1|no output file
+logits --ids 1 -o x --clock soc:nokia3310|nokia3310
+synth -o x|no shape for the model
+synth --like tiny|no file to write
+synth --like tiny -o -|-o needs a file
+eval qa --show 1 --shard 1/2|--show and --shard exclude each other
+history forget|unknown action 'forget'
+merge --json --csv x.json|--json and --csv exclude each other
+bench --rounds 1 methods|options of 'methods' must come after its name
+EOF
+
 run "$TANDEM_NPU" --help
 check_help 'tandem-npu --help'
 misuse "$TANDEM_NPU" --no-such-option

@@ -33,6 +33,17 @@ run_ok "$TANDEM" logits --ids '5 6 7' -o "$tmp/got"
 checks=$((checks + 1))
 [ -s "$tmp/got" ] && cmp -s "$tmp/got" "$tmp/want" ||
   fail 'logits of the default model differ'
+cannot() { # MESSAGE OPTION...: logits cannot be written
+  local message=$1
+  shift
+  run "$TANDEM" logits "$@"
+  check_eq "status of logits $*" "$status" 1
+  check_has "stderr of logits $*" "$err" "$message"
+}
+cannot 'the list of ids is empty' --ids ' ' -o "$tmp/got"
+cannot "cannot create '$tmp/no/such'" --ids 5 -o "$tmp/no/such"
+cannot "cannot write '/dev/full'" --ids 5 -o /dev/full
+cannot "$tmp/none.gguf" -m "$tmp/none.gguf" --ids 5 -o "$tmp/got"
 run_ok "$TANDEM" eval qa -n $n --method chain
 check_has 'the table' "$(tr -s ' ' <<<"$out")" 'qa 1 / 2 50.0 % '
 run_ok "$TANDEM" eval --list

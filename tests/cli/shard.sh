@@ -35,6 +35,10 @@ check_eq 'its outputs' "$(sort "$tmp"/[123].out)" "$(sort "$tmp/whole.out")"
 check_eq 'items of the second of three shards' "$(wc -l <"$tmp/2.out")" 2
 run_ok "$TANDEM" merge "$tmp"/[123].json
 check_eq 'the table' "$(sed -E 's/ +/ /g' <<<"$out" | cut -d' ' -f1-10)" "$table"
+run bash -c '"$TANDEM" merge --json "$@" >/dev/full' - "$tmp"/[123].json
+check_eq 'status of a full disk' $status 1
+check_has 'a full disk' "$err" 'cannot write to standard output'
+run_ok "$TANDEM" merge "$tmp"/[123].json
 check_eq 'one from standard input' \
   "$("$TANDEM" merge - "$tmp"/[23].json <"$tmp/1.json")" "$out"
 
@@ -47,6 +51,10 @@ refused() { # WHAT MESSAGE FILE...
   check_has "$what" "$err" "$message"
 }
 
+for option in --csv "--plot=$tmp/plots"; do
+  misuse "$TANDEM" merge "$option" "$tmp"/[123].json
+  check_has "$option" "$err" "${option%%=*} is only for benchmarks"
+done
 printf '%s\n' "$whole" >"$tmp/whole.json"
 refused 'a whole' 'is not a shard' "$tmp/whole.json"
 refused 'a missing shard' 'shard 2 of 3 is missing' "$tmp"/[13].json
@@ -56,6 +64,11 @@ printf '%s\n' "$out" >"$tmp/other.json"
 refused 'another seed' 'command lines differ' "$tmp"/[13].json "$tmp/other.json"
 sed 's/"sums":{/"sums":{"tokens":-1},"was":{/' "$tmp/2.json" >"$tmp/bad.json"
 refused 'damage' 'damaged shard' "$tmp"/[13].json "$tmp/bad.json"
+for i in 1 2 3; do
+  sed 's/"command":"eval"/"command":"run"/' "$tmp/$i.json" >"$tmp/run$i.json"
+done
+refused 'another command' 'is not a shard of an evaluation or a benchmark' \
+  "$tmp"/run[123].json
 head -c 300 "$tmp/2.json" >"$tmp/cut.json"
 refused 'a cut one' 'cut.json' "$tmp"/[13].json "$tmp/cut.json"
 sed 's/"complete":true/"complete":false/' "$tmp/2.json" >"$tmp/part.json"
@@ -81,6 +94,9 @@ run_ok "$TANDEM" merge --json "$tmp"/b[12].json
 check_eq 'a benchmark, merged' "$out" "$whole"
 run_ok "$TANDEM" merge --csv "$tmp"/b[12].json
 check_eq 'its figures as CSV' "$out" "$csv"
+run env PATH="$tmp" "$TANDEM" merge --plot "$tmp/plots" "$tmp"/b[12].json
+check_eq 'status of its plots without gnuplot' $status 1
+check_has 'its plots' "$err" '--plot needs the program gnuplot'
 sed 's/"setting":\[/&"draft-len=9",/' "$tmp/b2.json" >"$tmp/b3.json"
 refused 'other runs' 'does not contain the runs' "$tmp/b1.json" "$tmp/b3.json"
 refused 'an evaluation among them' 'one of 3 shards' "$tmp/b1.json" "$tmp/other.json"
