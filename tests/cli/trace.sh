@@ -53,6 +53,10 @@ run_ok "$TANDEM" convert small "$tmp/m.tdm"
 traced flash total_ps -m "$tmp/m.tdm" -p 'Once upon a time' -n 4 --dram-budget 25% \
   --clock soc:sd8gen3
 check_eq 'reads of flash were seen' "$(jq '.flash_reads > 0' "$tmp/flash.sums")" true
+run_ok "$TANDEM" trace "$tmp/flash.pft"
+check_has 'the summary' "$out" 'that flash was read ('
+check_has 'the summary' "$out" "); $(jq .flash_reads "$tmp/flash.sums") reads, "
+check_has "the phone's flash" "$(grep '^phone ' <<<"$out")" ', flash '
 
 # A device that is lost, and its successor.
 run_ok "$TANDEM" run -m small -t 1 --trace "$tmp/lost.pft" -p 'Once upon a time' -n 6 \
@@ -62,6 +66,14 @@ run_ok "$TANDEM" trace --json "$tmp/lost.pft"
 check_eq 'losses' "$(jq -c '[.lost, .restarts]' <<<"$out")" '[1,1]'
 check_eq 'the running work is reported as lost' \
   "$(jq '.unanswered > 0 and .unfinished == 0' <<<"$out")" true
+unanswered=$(jq .unanswered <<<"$out")
+run_ok "$TANDEM" trace "$tmp/lost.pft"
+check_has 'the summary' "$out" "; $unanswered were never answered"
+check_has 'the summary' "$out" \
+  'restarts     1 losses of the device, 1 restarts'
+run_ok "$TANDEM" logits -m small --ids '5 6 7' -o "$tmp/logits" --trace "$tmp/logits.pft"
+run_ok "$TANDEM" trace "$tmp/logits.pft"
+check_has 'no text' "$out" 'none; the lines below cover the whole trace'
 run_ok "$TANDEM" run -m small -t 1 -p 'Once upon a time' -n 6
 check_eq 'the text of a run that lost its device' "$text" "$out"
 
