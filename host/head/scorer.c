@@ -570,7 +570,7 @@ int scorer_read(struct scorer *s, const struct scorer_text *t, unsigned n,
 	void *arg, struct err *e)
 {
 	uint32_t *of = calloc(n ? n : 1, sizeof(*of));
-	unsigned first = 0, end;
+	unsigned first = 0, end = 0;
 	int ret = of
 		? 0
 		: err_set(e, ENOMEM,
