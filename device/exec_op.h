@@ -38,9 +38,10 @@ struct run {
 	/* the weight vector in TCM (on-chip memory), for OP_RMSNORM,
 	 * OP_HEAD_NORM and OP_FACTOR */
 	const float *vector;
-	/* For OP_MATMUL: a unit is one row of weights or one strip of tiles (32
-	 * rows); a unit has `unit` outputs and `unit_bytes` bytes. A worker
-	 * computes one part at a time; a part has `piece` units. */
+	/* For OP_MATMUL: weights are divided into units, each one row of
+	 * weights or one strip of tiles (32 rows). unit: outputs of a unit;
+	 * unit_bytes: its size. A worker computes one part at a time, which has
+	 * `piece` units. */
 	uint32_t unit, piece;
 	size_t unit_bytes;
 	/* For OP_ATTEND: k and v are the addresses of slot 0 of the layer's

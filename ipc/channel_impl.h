@@ -33,7 +33,8 @@ struct channel {
 	bool host;
 	enum doorbell_kind kind;
 	int link;
-	/* the doorbells' eventfds or sockets; -1 for a polled doorbell */
+	/* eventfds or sockets: one that rings the peer's doorbells, and one
+	 * that this process waits on; -1 for polled doorbells */
 	int ring_fd, wait_fd;
 	pid_t pid; /* pid of the peer, 0 if unknown */
 	int pidfd; /* pidfd of the peer, -1 if there is none */

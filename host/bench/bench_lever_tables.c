@@ -79,7 +79,8 @@ static const struct table_variant prunings[] = {
 	{ "no shadows", { "no-shadow=true" }, BENCH_LEVER_FROZEN },
 };
 
-/* ---- budgets, lengths, drafts, drafting on host or device ---------------- */
+/* ---- tables of the methods, memory budgets, draft lengths and drafters ----
+ */
 
 /* Whether figure 10 of the Lever paper shows the method. */
 static bool is_main(const struct method_facts *m)

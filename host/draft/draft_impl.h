@@ -91,8 +91,8 @@ struct draft_model {
 	 * the number of its layers and the size of its vocabulary. */
 	struct price_layer priced;
 	uint32_t priced_layers, priced_vocab;
-	/* types of the matrices in the computation of costs; F32 means the
-	 * types of the loaded weights */
+	/* types of the matrices in the computation of costs; where a type is
+	 * F32, the type of the loaded weights is used instead */
 	struct shape_type priced_type;
 	struct price price;
 };

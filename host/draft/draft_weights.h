@@ -23,8 +23,8 @@ struct workers;
 #define DRAFT_ALIGN 64
 
 struct draft_tensor {
-	/* NULL if the model has no such tensor; an array of floats for a
-	 * vector */
+	/* NULL if the model does not have this tensor; for a vector, an array
+	 * of floats */
 	const void *data;
 	enum dtype type;
 };

@@ -23,7 +23,8 @@ struct err;
 	X(clock_hz, 1e7, 1e11)                                                 \
 	/* cycles of the product of two 32x32 tiles in fp16 */                 \
 	X(matrix_cycles_per_tile, 0.1, 1e4)                                    \
-	/* number of vector units; cycles that a unit needs for a packet */    \
+	/* number of vector units; cycles that a unit needs for a packet       \
+	 * (instructions that are issued together) */                          \
 	X(vector_units, 1, 64)                                                 \
 	X(vector_cycles_per_packet, 0.1, 100)                                  \
 	/* 1: vector results are in qfloat, HVX's own float format, and need   \
@@ -31,8 +32,8 @@ struct err;
 	X(vector_qfloat, 0, 1)                                                 \
 	/* 1: the permute unit can shift too */                                \
 	X(vector_permute_shifts, 0, 1)                                         \
-	/* latency of a gather or scatter, in packets; number of gathers       \
-	 * and scatters in flight at once */                                   \
+	/* latency of a gather or scatter, in packets of instructions;         \
+	 * largest number of gathers and scatters in flight at once */         \
 	X(gather_packets, 1, 1e4)                                              \
 	X(gathers_in_flight, 1, 64)                                            \
 	X(dma_bytes_per_s, 1e6, 1e14)                                          \

@@ -34,7 +34,7 @@ static uint32_t draw(uint64_t seed, uint64_t n)
 }
 
 /* Make the message of packet n. Its length and its bytes are a function of
- * n. */
+ * `seed` and n. */
 static size_t message(uint64_t seed, uint64_t n, uint8_t *out)
 {
 	uint32_t w = draw(seed, n);
