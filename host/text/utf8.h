@@ -13,7 +13,7 @@
 
 enum {
 	UTF8_BAD = 0, /* result: no character starts with these bytes */
-	/* all n bytes are the start of an incomplete character */
+	/* result: all given bytes are the start of an incomplete character */
 	UTF8_PARTIAL = -1,
 };
 

@@ -122,8 +122,8 @@ struct drafter {
 	void (*close)(void *arg); /* NULL if there is nothing to close */
 };
 
-/* Maximum number of nodes that a builder may pass to expand() at once, at least
- * 1. */
+/* Return the maximum number of nodes that a builder may pass to expand() at
+ * once; the result is at least 1. */
 static inline uint32_t drafter_most(const struct drafter *d)
 {
 	uint32_t most = d->most > d->batch ? d->most : d->batch;

@@ -106,8 +106,9 @@ static void pick_scattered(struct some *p, const int32_t *t, uint32_t step)
 	pick(p, t, chosen);
 }
 
-/* Phone time of a pass over the first LONG / 2 positions without a refresh,
- * after a pass over all positions and a first pass over these positions. */
+/* Phone time of a pass over the first LONG / 2 positions without a refresh. Two
+ * passes precede it, which are not timed: one over all LONG positions, and one
+ * over the same LONG / 2 positions. */
 static uint64_t alone_ps(
 	struct fixture *f, struct some *window, const int32_t *t)
 {
