@@ -84,9 +84,11 @@ struct bench_decode {
 	int32_t token[PROMPT];
 	uint32_t prompt;
 	float *logits;
-	/* weights: number of weights that a pass multiplies for each token.
-	 * bytes: size of the weights that each pass reads. */
-	double weights, bytes;
+	/* Weights of the layers and of the output matrix: their number that a
+	 * pass multiplies for each token, and their bytes that a pass reads. */
+	struct {
+		double number, bytes;
+	} layers, output;
 	/* mapped: bytes mapped in the device's address window (the only memory
 	 * that the device can address). huge: how many of these bytes are in
 	 * huge pages. */
@@ -236,7 +238,6 @@ static int open_all(struct bench_decode *b, struct err *e)
 	struct tandem_report r;
 	struct session_opts *o;
 	int ret = bench_open_bare(b->args, &b->tandem, &r, e);
-	double n;
 
 	if (ret)
 		return ret;
@@ -265,21 +266,21 @@ static int open_all(struct bench_decode *b, struct err *e)
 	/* Count the weights that are multiplied for each token: those of the
 	 * layers and of the output matrix. In a layer with experts, only the
 	 * experts that a token uses count. */
-	n = (double)b->model->output->dim[0] * (double)b->model->output->dim[1];
 	for (uint32_t l = 0; l < b->model->n_layer; l++)
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
 			const struct gguf_tensor *t = b->model->layer[l][i];
 
 			if (t && t->dim[1] > 1)
-				n += (double)t->dim[0] * (double)t->dim[1] *
+				b->layers.number += (double)t->dim[0] *
+					(double)t->dim[1] *
 					(t->dim[2] > 1 ? b->model->n_used : 1);
 		}
-	b->weights = n;
-
-	b->bytes =
-		(double)r.total.weight_bytes + (double)b->model->output->bytes;
-	return bench_machine_open(
-		&b->machine, b->args->threads, (size_t)b->bytes, e);
+	b->layers.bytes = (double)r.total.weight_bytes;
+	b->output.number = (double)b->model->output->dim[0] *
+		(double)b->model->output->dim[1];
+	b->output.bytes = (double)b->model->output->bytes;
+	return bench_machine_open(&b->machine, b->args->threads,
+		(size_t)(b->layers.bytes + b->output.bytes), e);
 }
 
 /* ---- report -------------------------------------------------------------- */
@@ -298,7 +299,8 @@ struct run_summary {
 };
 
 /* What one configuration computes: rows, bytes of weights that are read, and
- * int8 operations. */
+ * int8 operations. For the prompt, only the last row is multiplied by the
+ * output matrix. */
 struct work {
 	uint32_t rows;
 	double bytes, ops;
@@ -310,7 +312,10 @@ static struct work work_of(const struct bench_decode *b, unsigned which)
 		which == PREFILL ? b->prompt : configurations[which].rows;
 	uint32_t passes = which == PREFILL ? (rows + CHUNK - 1) / CHUNK : 1;
 
-	return (struct work){ rows, b->bytes * passes, 2 * b->weights * rows };
+	uint32_t outputs = which == PREFILL ? 1 : rows;
+
+	return (struct work){ rows, b->layers.bytes * passes + b->output.bytes,
+		2 * (b->layers.number * rows + b->output.number * outputs) };
 }
 
 static void raise_limits(struct bench_decode *b, unsigned round)
