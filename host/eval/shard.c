@@ -247,8 +247,12 @@ int shards_common(const struct shards *all, const char *member,
 	for (unsigned i = 1; i < all->n; i++) {
 		const json_t *here = json_object_get(all->one[i], member);
 
-		if (here != *out && !json_equal(*out, here))
-			return differ(all, i, member, e);
+		if (here != *out && !json_equal(*out, here)) {
+			char what[64];
+
+			snprintf(what, sizeof(what), "members '%s'", member);
+			return differ(all, i, what, e);
+		}
 	}
 	return 0;
 }
