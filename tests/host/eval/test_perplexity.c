@@ -214,6 +214,61 @@ static void test_items_of_spm(void **state)
 	tokenizer_close(t);
 }
 
+/* A vocabulary that has a token of each byte but 'z', and no token for unknown
+ * bytes. */
+static struct tokenizer *open_without_z(void)
+{
+	struct vocab v;
+
+	vocab_bpe(&v, "gpt-2");
+	vocab_set(v.text['z'], "zz");
+	return open_vocab(&v);
+}
+
+/* The second of two items is refused with the reason `what`. */
+static void check_refused(const struct tokenizer *t, const char *prompt,
+	const char *answer, int want, const char *what)
+{
+	struct eval_item item[] = {
+		{ .id = "it-1", .prompt = "x", .answer = "u" },
+		{ .id = "it-2", .prompt = prompt, .answer = answer },
+	};
+	struct eval_items items = { item, ARRAY_LEN(item) };
+	struct passages p = { 0 };
+	struct err e = { 0 };
+
+	assert_int_equal(passages_add_items(&p, t, &items, &e), want);
+	if (strncmp(e.text, "item 'it-2': ", 13) ||
+		strncmp(e.text + 13, what, strlen(what)))
+		fail_msg("'%s' is not 'item 'it-2': %s'", e.text, what);
+	assert_int_equal(p.n, 1);
+	passages_release(&p);
+}
+
+/* Refused are items whose prompt or answer has no tokens, and items and texts
+ * with a byte that the vocabulary cannot express. */
+static void test_without_tokens(void **state)
+{
+	static const char no_z[] =
+		"the vocabulary has no token for byte 0x7a of the text";
+	struct tokenizer *t = open_bytes(false, false);
+	struct passages p = { 0 };
+	struct err e = { 0 };
+
+	check_refused(t, "", "u", -EINVAL, "the prompt has no tokens");
+	check_refused(t, "x", "", -EINVAL, "the answer has no tokens");
+	tokenizer_close(t);
+	t = open_without_z();
+	check_refused(t, "xz", "u", -EILSEQ, no_z);
+	check_refused(t, "x", "uz", -EILSEQ, no_z);
+	assert_int_equal(
+		passages_add_text(&p, t, "lazy", 4, 8, 0, &e), -EILSEQ);
+	assert_non_null(strstr(e.text, no_z));
+	assert_int_equal(p.n, 0);
+	passages_release(&p);
+	tokenizer_close(t);
+}
+
 static void test_check(void **state)
 {
 	struct passage one[] = { { .n = 4, .first = 1 },
@@ -595,6 +650,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_windows_begin_with_bos),
 	cmocka_unit_test(test_short_texts),
 	cmocka_unit_test(test_items),
+	cmocka_unit_test(test_without_tokens),
 	cmocka_unit_test(test_items_of_spm),
 	cmocka_unit_test(test_check),
 	cmocka_unit_test(test_token_nll),
