@@ -1,10 +1,19 @@
 /* The figures that an evaluation reports: accuracy, its interval, and the test
- * that compares two runs. tests/cli/eval.sh runs whole evaluations. */
+ * that compares two runs; and prompts that a model cannot read.
+ * tests/cli/eval.sh runs whole evaluations. */
 #include "base/checked.h"
+#include "base/err.h"
+#include "host/api/tandem.h"
 #include "host/eval/eval.h"
+#include "host/eval/eval_score.h"
 #include "tests/harness.h"
+#include "tests/host/model/model_file.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void test_accuracy(void **state)
 {
@@ -82,11 +91,120 @@ static void test_mcnemar(void **state)
 			known[i].p, 1e-9, "p");
 }
 
+/* ---- prompts ------------------------------------------------------------- */
+
+#define N_LETTERS 26
+
+/* A vocabulary of the lower-case letters, without a token for other bytes. */
+static void put_letters(struct gguf_writer *w)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
+	struct gguf_str token[N_LETTERS];
+	int32_t type[N_LETTERS];
+
+	for (unsigned i = 0; i < N_LETTERS; i++) {
+		token[i] = (struct gguf_str){ letters + i, 1 };
+		type[i] = 1;
+	}
+	gguf_put_str(w, "tokenizer.ggml.model", "gpt2");
+	gguf_put_str(w, "tokenizer.ggml.pre", "gpt-2");
+	gguf_put_strs(w, "tokenizer.ggml.tokens", token, N_LETTERS);
+	gguf_put_i32s(w, "tokenizer.ggml.token_type", type, N_LETTERS);
+	gguf_put_strs(w, "tokenizer.ggml.merges",
+		&(const struct gguf_str){ "a b", 3 }, 1);
+}
+
+static struct tandem *open_letters(void)
+{
+	struct model_file file = model_file_tiny;
+	struct tandem_options o;
+	struct tandem *t;
+	char path[4200];
+
+	file.n_vocab = N_LETTERS;
+	file.keys = put_letters;
+	snprintf(path, sizeof(path), "%s/letters.gguf", harness_tmp());
+	model_file_write(&file, path);
+	tandem_options_init(&o, sizeof(o));
+	o.model = path;
+	if (tandem_open(&t, &o))
+		fail_msg("%s", tandem_error(NULL));
+	return t;
+}
+
+static void check_longest(struct tandem *t, const char *prompt,
+	uint32_t context, int want, const char *what)
+{
+	struct eval_item item[] = { { .id = "one", .prompt = "xyz" },
+		{ .id = "two", .prompt = prompt } };
+	struct eval_items items = { .item = item, .n = 2 };
+	uint32_t longest = 7;
+	struct err e = { 0 };
+
+	assert_int_equal(eval_longest(t, &items, context, &longest, &e), want);
+	if (want && !strstr(e.text, what))
+		fail_msg("'%s' lacks '%s'", e.text, what);
+	if (!want)
+		assert_int_equal(longest, strlen(prompt));
+}
+
+static void test_longest(void **state)
+{
+	struct tandem *t = open_letters();
+
+	check_longest(t, "uvwxy", 6, 0, NULL);
+	check_longest(t, "uvwxy", 5, -EFBIG,
+		"the prompt of item 'two' has 5 tokens, but the context has "
+		"only 5");
+	check_longest(t, "uv7", 6, -EILSEQ,
+		"item 'two': the vocabulary has no token for byte 0x37");
+	tandem_close(t);
+}
+
+static void check_solution(struct tandem *t, const char *prompt,
+	const char *solution, int want, unsigned byte)
+{
+	struct eval_item item = { .id = "one", .prompt = prompt };
+	struct scored s = { .item = &item, .solution = solution };
+	struct scoring sc = { .items = { .item = &item, .n = 1 },
+		.scored = &s };
+	struct err e = { 0 };
+	char what[64];
+
+	snprintf(what, sizeof(what), "has no token for byte 0x%02x", byte);
+	assert_int_equal(scoring_tokenize(&sc, t, "n", &e), want);
+	if (want && !strstr(e.text, what))
+		fail_msg("'%s' lacks '%s'", e.text, what);
+	if (!want) {
+		/* the steps "un" and "vx" */
+		assert_int_equal(s.n_prompt, strlen(prompt));
+		assert_int_equal(sc.longest, s.n);
+		assert_int_equal(s.n_steps, 2);
+		assert_int_equal(s.step_end[0], s.n_prompt + 1);
+		assert_int_equal(s.step_end[1], s.n - 1);
+	}
+	free(s.token);
+	free(s.step_end);
+	free(s.score);
+}
+
+static void test_solutions(void **state)
+{
+	struct tandem *t = open_letters();
+
+	check_solution(t, "xyz", "unvx", 0, 0);
+	check_solution(t, "x8z", "unvx", -EILSEQ, '8');
+	check_solution(t, "xyz", "unv9", -EILSEQ, '9');
+	tandem_close(t);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_accuracy),
 	cmocka_unit_test(test_interval),
 	cmocka_unit_test(test_interval_bounds),
 	cmocka_unit_test(test_mcnemar),
+	cmocka_unit_test(test_longest),
+	cmocka_unit_test(test_solutions),
 };
 
 TEST_FILE(tests)
