@@ -1,7 +1,8 @@
-/* Files of evaluation items, well-formed and malformed. */
+/* Files of evaluation items, well-formed and malformed, and their names. */
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/eval/eval_items.h"
+#include "host/eval/eval_tasks.h"
 #include "tests/harness.h"
 
 #include <errno.h>
@@ -291,6 +292,44 @@ static void test_bad_prompts(void **state)
 	}
 }
 
+/* A task is named after its file. The name of a file may be too long; a name
+ * that is neither a file's nor that of a task is not found. */
+static void test_names(void **state)
+{
+	static struct eval_tasks all;
+	/* lengths of a folder's name and of a task's name */
+	static const int length[][2] = { { PATH_MAX - 5, 1 },
+		{ 1, NAME_MAX + 1 } };
+	static char name[PATH_MAX + 8];
+	struct err e = { 0 };
+
+	assert_ok(eval_tasks_read(
+			  &all, file_of("a\nb\n", 4), EVAL_NEED_PROMPTS, &e),
+		&e);
+	assert_int_equal(all.n, 1);
+	assert_string_equal(all.task[0].name, "items");
+	assert_int_equal(eval_task_first(&all.task[0], 0).n, 2);
+	assert_int_equal(eval_task_first(&all.task[0], 1).n, 1);
+	assert_int_equal(eval_task_first(&all.task[0], 3).n, 2);
+	eval_tasks_release(&all);
+
+	for (size_t i = 0; i < ARRAY_LEN(length); i++) {
+		snprintf(name, sizeof(name), "%0*d/%0*d.txt", length[i][0], 0,
+			length[i][1], 0);
+		assert_int_equal(
+			eval_tasks_read(&all, name, EVAL_NEED_PROMPTS, &e),
+			-ENAMETOOLONG);
+		assert_string_equal(e.text, "the file's name is too long");
+		assert_int_equal(all.n, 0);
+	}
+	assert_int_equal(
+		eval_tasks_read(&all, "no-such", EVAL_NEED_ANSWERS, &e),
+		-ENOENT);
+	assert_non_null(strstr(e.text, "items of task 'no-such'"));
+	assert_int_equal(all.n, 0);
+	eval_tasks_release(&all);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_well_formed),
 	cmocka_unit_test(test_malformed),
@@ -301,6 +340,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_turns),
 	cmocka_unit_test(test_answers_among_prompts),
 	cmocka_unit_test(test_bad_prompts),
+	cmocka_unit_test(test_names),
 };
 
 TEST_FILE(tests)
