@@ -10,6 +10,7 @@
 #include "tensor/gguf.h"
 #include "tests/harness.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,28 @@ static void check(const struct tokenizer *tok, const char *words, float want)
 	free(list.id);
 }
 
+/* A token that the vocabulary lacks has no text, so no answer is marked. */
+static void check_no_token(const struct tokenizer *tok)
+{
+	struct eval_exact x = { &item, tok };
+	int32_t token[] = { tokenizer_bos(tok),
+		(int32_t)tokenizer_n_vocab(tok) };
+	uint32_t end[] = { 1 };
+	float score[] = { -1 };
+	struct reward_text t = { .token = token,
+		.n = 2,
+		.n_prompt = 1,
+		.step_end = end,
+		.n_steps = 1,
+		.score = score };
+	struct err e = { 0 };
+
+	assert_int_equal(eval_exact_score(&x, &t, 1, &e), -EINVAL);
+	assert_string_equal(
+		e.text, "cannot convert the tokens of a sample to text");
+	assert_close((double)score[0], -1, 0, "no score");
+}
+
 static void test_marks(void **state)
 {
 	struct tokenizer *tok;
@@ -53,6 +76,7 @@ static void test_marks(void **state)
 	check(tok, " 108 - 7 = 102.\nThe answer is 102.", 0);
 	check(tok, " 101 is not 1.", 0);
 	check(tok, " nothing", 0);
+	check_no_token(tok);
 	tokenizer_close(tok);
 	gguf_close(g);
 }
