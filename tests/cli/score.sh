@@ -97,4 +97,14 @@ cat "$tmp/b.jsonl" "$tmp/plain.jsonl" >"$tmp/bad.jsonl"
 check_refused 1 'has no marks' "$tmp/bad.jsonl"
 echo '{"prompt": "x"}' >"$tmp/bad.jsonl"
 check_refused 1 "member 'solution' is missing" "$tmp/bad.jsonl"
+echo '{"id": "g", "prompt": "x", "solution": 1}' >"$tmp/bad.jsonl"
+check_refused 1 "'g': member 'solution' is not a string" "$tmp/bad.jsonl"
+echo '{"id": "g", "prompt": "x", "solution": "y", "marks": true}' \
+  >"$tmp/bad.jsonl"
+check_refused 1 "'g': member 'marks' is not a list" "$tmp/bad.jsonl"
+line h "$eggs" ' 1.' 'true, 1' >"$tmp/bad.jsonl"
+check_refused 1 "'h': member 'marks': element 2 is neither true nor false" \
+  "$tmp/bad.jsonl"
+cat "$tmp/plain.jsonl" "$tmp/b.jsonl" >"$tmp/bad.jsonl"
+check_refused 1 'has marks, but the first solution has none' "$tmp/bad.jsonl"
 finish
