@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,10 +164,30 @@ static void test_named(void **state)
 	free(device);
 }
 
+/* Without TANDEM_NPU, and if no device program is where Tandem is installed,
+ * the program is searched in PATH. */
+static void test_in_path(void **state)
+{
+	char *device = write_device(), *got, found[PATH_MAX], path[8192];
+
+	assert_int_equal(rename(device, path_of("tandem-npu")), 0);
+	unsetenv("TANDEM_NPU");
+	assert_string_equal(launch_find(found), "in PATH");
+	assert_string_equal(found, "tandem-npu");
+	snprintf(path, sizeof(path), "%s:%s", dir, getenv("PATH"));
+	setenv("PATH", path, 1);
+	start(&(struct launch_opts){ 0 });
+	got = contents_of("args");
+	assert_string_equal(got, "--fd 3\n");
+	free(got);
+	free(device);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_inherits_nothing),
 	cmocka_unit_test(test_quiet),
 	cmocka_unit_test(test_named),
+	cmocka_unit_test(test_in_path),
 };
 
 TEST_FILE(tests)
