@@ -8,6 +8,7 @@
 #include "host/npu/completion.h"
 #include "host/npu/npu.h"
 #include "ipc/channel.h"
+#include "ipc/window_view.h"
 #include "ipc/wire.h"
 #include "shm/buffer.h"
 #include "tensor/soc/soc.h"
@@ -401,6 +402,29 @@ static void test_refusals(void **state)
 	}
 }
 
+/* A refusal to price requests or to unmap a buffer is an error of the call. For
+ * the host, the buffer stays mapped. */
+static void test_refused_calls(void **state)
+{
+	struct fixture *f = *state;
+	struct soc soc = { 0 };
+	struct npu_room room;
+	struct err e = { 0 };
+
+	assert_ok(npu_map(f->n, f->id[0], &f->addr[0], &e), &e);
+	f->fake.forge = refuses;
+	status = -EINVAL;
+	why = "as ordered";
+	assert_int_equal(npu_price_for(f->n, &soc, &e), -EIO);
+	assert_string_equal(e.text,
+		"the device refused the cost model of the phone: as ordered");
+	assert_int_equal(npu_unmap(f->n, f->id[0], &e), -EIO);
+	assert_string_equal(
+		e.text, "the device cannot unmap tandem:a: as ordered");
+	npu_room(f->n, &room);
+	assert_int_equal(room.mapped, buffer_bytes(f->a));
+}
+
 /* ---- number of answers --------------------------------------------------- */
 
 static unsigned times;
@@ -555,6 +579,66 @@ static void test_full_region(void **state)
 	assert_int_equal(f->fake.answered, before);
 }
 
+static void maps_before(
+	struct fake *f, const void *request, struct fake_answer *a)
+{
+	a->done.status = 0; /* the fake device has few mappings */
+	address -= 4096 / WIRE_EXTENDED_UNIT;
+	maps_at(f, request, a);
+}
+
+/* The view of the window lists the buffers of the extended region in the order
+ * of their offsets. It counts those that it has no room for. */
+static void test_view(void **state)
+{
+	enum { N = WINDOW_VIEW_SLOTS + 2 };
+	struct window_view *v = malloc(sizeof(*v));
+	struct fixture *f = *state;
+	struct buffer *page;
+	struct err e = { 0 };
+	uint32_t id, at;
+
+	assert_ok(buffer_create(&page, "page", 4096, 0, &e), &e);
+	f->fake.va_extended = (N + 3) * 4096;
+	anew(f);
+	f->fake.forge = maps_before;
+	address = (N + 3) * 4096 / WIRE_EXTENDED_UNIT;
+	for (uint32_t i = 0; i < N; i++) {
+		assert_ok(npu_share(f->n, page, &id, &e), &e);
+		assert_ok(npu_map_extended(f->n, id, &at, &e), &e);
+		if (i)
+			continue;
+		npu_window(f->n, v);
+		assert_int_equal(v->extents, 1);
+		assert_int_equal(v->extent[0].at, (N + 2) * 4096);
+		assert_int_equal(v->extent[0].bytes, 4096);
+		assert_string_equal(v->extent[0].name, "tandem:page");
+	}
+	npu_window(f->n, v);
+	assert_int_equal(v->extended, (N + 3) * 4096);
+	assert_int_equal(v->extended_free, 3 * 4096);
+	assert_int_equal(v->extents, N);
+	for (uint32_t i = 0; i < WINDOW_VIEW_SLOTS; i++)
+		assert_int_equal(v->extent[i].at, (3 + i) * 4096);
+	assert_int_equal(v->used, 0);
+	buffer_close(page);
+	free(v);
+}
+
+static void test_too_many_buffers(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+	uint32_t id;
+
+	for (uint32_t i = 2; i < WIRE_MAX_BUFFERS; i++) {
+		assert_ok(npu_share(f->n, f->a, &id, &e), &e);
+		assert_int_equal(id, i);
+	}
+	assert_int_equal(npu_share(f->n, f->a, &id, &e), -ENOSPC);
+	assert_string_equal(e.text, "more than 1024 shared buffers");
+}
+
 /* After a range is unmapped, it can be mapped again. */
 static void test_unmapped(void **state)
 {
@@ -648,11 +732,14 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_a_refusal_tells_the_violation),
 	TEST(test_prices),
 	TEST(test_refusals),
+	TEST(test_refused_calls),
 	TEST(test_too_many),
 	TEST(test_none),
 	TEST(test_addresses),
 	TEST(test_places),
 	TEST(test_full_region),
+	TEST(test_view),
+	TEST(test_too_many_buffers),
 	TEST(test_unmapped),
 	TEST(test_mapped_though_canceled),
 	TEST(test_no_room),
