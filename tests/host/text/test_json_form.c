@@ -140,6 +140,14 @@ static const struct {
 	  "{\"$ref\":\"#/$defs/n\"}]}},\"required\":[\"next\"]}}}",
 		{ "{\"next\":null}", "{\"next\":{\"next\":null}}" },
 		{ "{\"next\":1}", "{\"next\":{}}", "null" } },
+	/* a reference to a name with a slash and a tilde, and to an element of
+	 * a list */
+	{ "{\"$ref\":\"#/$defs/a~1b~0\",\"$defs\":{\"a/b~\":"
+	  "{\"type\":\"null\"}}}",
+		{ "null" }, { "1", "\"\"" } },
+	{ "{\"anyOf\":[{\"type\":\"null\"},{\"type\":\"array\",\"items\":"
+	  "{\"$ref\":\"#/anyOf/0\"}}]}",
+		{ "null", "[]", "[null,null]" }, { "[[]]", "[1]" } },
 	{ "{\"title\":\"t\",\"type\":\"array\",\"items\":{\"$ref\":\"#\"}}",
 		{ "[]", "[[],[[]]]" }, { "[1]" } },
 };
@@ -194,15 +202,32 @@ static const struct {
 	{ "{\"type\":\"text\"}", "type is 'text'" },
 	{ "{\"$ref\":\"http://x/y\"}", "only refer to parts of the schema" },
 	{ "{\"$ref\":\"#/$defs/x\"}", "the schema has no such part" },
+	{ "{\"anyOf\":[{\"$ref\":\"#/anyOf/x\"}]}",
+		"#/anyOf/0: $ref is '#/anyOf/x', but the schema has no" },
+	{ "{\"anyOf\":[{\"$ref\":\"#/anyOf/1\"}]}",
+		"#/anyOf/0: $ref is '#/anyOf/1', but the schema has no" },
+	{ "{\"anyOf\":[]}", "#/anyOf: anyOf is not a list of schemas" },
+	{ "{\"anyOf\":{}}", "#/anyOf: anyOf is not a list of schemas" },
 	{ "{\"anyOf\":[{}],\"type\":\"null\"}", "" },
 	{ "{\"anyOf\":[{}],\"minLength\":1}", "with other keywords" },
 	{ "{\"enum\":[1],\"minimum\":0}",
 		"enum and const can be combined with type" },
 	{ "{\"enum\":[1],\"type\":\"string\"}", "no value of enum" },
+	{ "{\"enum\":[1],\"const\":1}", "enum and const cannot be combined" },
+	{ "{\"enum\":1}", "enum is not a list" },
 	{ "{\"minLength\":3,\"maxLength\":2}", "minLength is more" },
 	{ "{\"minItems\":-1}", "minItems is not an integer" },
 	{ "{\"type\":\"integer\",\"minimum\":5,\"maximum\":4}", "no integer" },
 	{ "{\"type\":\"number\",\"minimum\":0.00000001}", "multiple of" },
+	{ "{\"type\":\"integer\",\"minimum\":\"5\"}",
+		"minimum is not a number" },
+	{ "{\"properties\":[]}", "properties is not an object" },
+	{ "{\"required\":\"a\"}", "required is not a list" },
+	{ "{\"required\":[1]}", "an element other than a string" },
+	{ "{\"required\":[\"a\\u0001\"]}",
+		"a property's name has a control character" },
+	{ "{\"properties\":{\"\\u001f\":{}}}",
+		"#/properties: a property's name has a control character" },
 	{ "{\"required\":[\"a\"],\"additionalProperties\":false}",
 		"'a' is required" },
 	{ "{\"items\":false,\"minItems\":1}", "items is false" },
@@ -226,6 +251,50 @@ static void test_refused(void **state)
 			fail_msg("%s gives %d: %s", refused[i].schema, ret,
 				e.text);
 	}
+}
+
+/* Open the form of the schema BEFORE VALUE,...,VALUE AFTER with n values, each
+ * of which is its number between the marks `mark`. The schema must be refused
+ * for this reason, or accepted if `reason` is NULL. */
+static void check_long(const char *before, const char *mark, const char *after,
+	unsigned n, const char *reason)
+{
+	struct strbuf schema = STRBUF_INIT;
+	struct json_form *f;
+	struct err e = { 0 };
+	int ret;
+
+	strbuf_addf(&schema, "%s", before);
+	for (unsigned i = 0; i < n; i++)
+		strbuf_addf(&schema, "%s%s%u%s", i ? "," : "", mark, i, mark);
+	strbuf_addf(&schema, "%s", after);
+	ret = json_form_open(&f, schema.data, trie, &e);
+	if (!reason) {
+		assert_ok(ret, &e);
+		json_form_close(f);
+	} else if (ret != -EINVAL || !strstr(e.text, reason)) {
+		fail_msg("%u values give %d: %s", n, ret, e.text);
+	}
+	strbuf_release(&schema);
+}
+
+/* The longest lists that a schema may have, and longer lists. */
+static void test_long_lists(void **state)
+{
+	static const char parts[] = "has more than 65536 parts";
+
+	check_long("{\"type\":\"object\",\"required\":[", "\"", "]}",
+		JSON_PROPERTIES, NULL);
+	check_long("{\"type\":\"object\",\"required\":[", "\"", "]}",
+		JSON_PROPERTIES + 1,
+		"#: the schema names more than 64 properties");
+	check_long("{\"enum\":[", "\"", "]}", UINT16_MAX, NULL);
+	check_long("{\"enum\":[", "\"", "]}", UINT16_MAX + 1,
+		"#: enum has more than 65535 strings");
+	/* Each number is a part. The list and the schema are 2 more. */
+	check_long("{\"enum\":[", "", "]}", 65534, NULL);
+	check_long("{\"enum\":[", "", "]}", 65535, parts);
+	check_long("{\"enum\":[", "", "]}", 65536, parts);
 }
 
 /* A vocabulary that lacks a byte cannot write every text, so it is refused. */
@@ -320,6 +389,38 @@ static void check_mask(struct json_form *f, const struct json_front *place,
 				text->data ? text->data : "",
 				isfinite(row[id]) ? "let" : "not let");
 	}
+}
+
+/* Tokens are let or not let at any distance from the minimum and from the
+ * maximum length of a string, also if the distance is more than the longest
+ * token. */
+static void test_long_strings(void **state)
+{
+	static const char schema[] =
+		"{\"type\":\"string\",\"minLength\":300,\"maxLength\":900}";
+	struct json_form *f = opened(schema);
+	struct strbuf text = STRBUF_INIT;
+	float logits[VOCAB_MAX] = { 0 };
+	struct json_front place;
+
+	json_begin(json_form_machine(f), &place);
+	strbuf_add(&text, "\"", 1);
+	assert_true(json_form_take(f, &place, BYTE0 + '"'));
+	for (unsigned n = 0;; n++) {
+		const float *row =
+			json_form_mask(f, &place, logits, trie->n_vocab);
+
+		assert_int_equal(isfinite(row[BYTE0 + 'a']) != 0, n < 900);
+		assert_int_equal(isfinite(row[BYTE0 + '"']) != 0, n >= 300);
+		if (n % 50 < 2 || n % 50 > 48)
+			check_mask(f, &place, row, schema, &text);
+		if (n == 900)
+			break;
+		strbuf_add(&text, "a", 1);
+		assert_true(json_form_take(f, &place, BYTE0 + 'a'));
+	}
+	strbuf_release(&text);
+	json_form_close(f);
 }
 
 /* Draw random logits in which tokens that end JSON values are likelier, so that
@@ -427,6 +528,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_cases, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_long_lists, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_long_strings, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_bytes, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_documents, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_requests, setup, teardown),
