@@ -9,7 +9,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #define HEAD 64 /* bytes of a file without records */
@@ -416,6 +418,12 @@ static void test_removed(void **state)
 	struct err e = { 0 };
 
 	assert_int_equal(unlink(history_path), 0);
+	/* Pruning does not create the file again. */
+	assert_int_equal(
+		history_prune(h, &(struct history_bound)HISTORY_ALL, NULL, &e),
+		-ENOENT);
+	assert_non_null(strstr(e.text, "cannot open the history '"));
+	assert_int_equal(files_in(history_dir), 0);
 	history_holds(r, 0, 5);
 	assert_ok(history_refresh(r, &e), &e);
 	history_holds(r, 0, 0);
@@ -440,6 +448,48 @@ static void test_removed(void **state)
 }
 
 /* ---- refusals ------------------------------------------------------------ */
+
+/* Let this process write only the first n bytes of a file. */
+static void limit_file(rlim_t n)
+{
+	struct rlimit r;
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &r), 0);
+	r.rlim_cur = n < r.rlim_max ? n : r.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &r), 0);
+}
+
+/* If a file cannot be written, the records that it has stay. */
+static void test_unwritable(void **state)
+{
+	struct history_bound bound = HISTORY_ALL;
+	struct history_opts o = history_of(1 << 20);
+	struct history *h = NULL;
+	struct err e = { 0 };
+
+	history_fresh();
+	limit_file(HEAD - 1);
+	assert_int_equal(history_open(&h, history_path, &o, &e), -EFBIG);
+	assert_null(h);
+	assert_non_null(strstr(e.text, "cannot write the history '"));
+	limit_file(RLIM_INFINITY);
+	/* what was written of the head is no obstacle */
+	h = history_opened(1 << 20);
+	for (uint32_t k = 0; k < 5; k++)
+		history_add(h, 0, k);
+	limit_file(HEAD + bytes_of(4) - 1);
+	bound.records = 1;
+	assert_int_equal(history_prune(h, &bound, NULL, &e), -EFBIG);
+	assert_non_null(strstr(e.text, "cannot write '"));
+	assert_int_equal(files_in(history_dir), 1);
+	history_holds(h, 0, 5);
+	limit_file(HEAD + bytes_of(4));
+	assert_ok(history_prune(h, &bound, NULL, &e), &e);
+	history_holds(h, 4, 5);
+	limit_file(RLIM_INFINITY);
+	history_close(h);
+}
 
 static void refused(const struct history_opts *o, int code, const char *want)
 {
@@ -631,6 +681,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_long_tail),
 	cmocka_unit_test(test_sparse_tail),
 	cmocka_unit_test(test_removed),
+	cmocka_unit_test(test_unwritable),
 	cmocka_unit_test(test_vocabulary),
 	cmocka_unit_test(test_no_history),
 	cmocka_unit_test(test_private),
