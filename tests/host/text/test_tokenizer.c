@@ -402,6 +402,62 @@ static void test_detokenize(void **state)
 	tokenizer_close(t);
 }
 
+/* In a BPE vocabulary, a character that stands for no byte is written as it is.
+ */
+static void test_detokenize_no_byte(void **state)
+{
+	struct detokenizer d = { 0 };
+	struct tokenizer *t;
+	struct vocab v;
+	uint32_t id;
+
+	vocab_bpe(&v, "gpt-2");
+	id = vocab_add(&v, "a\xe4\xb8\xad\xc4\xa0", 1, 0);
+	t = open_vocab(&v);
+	d.tok = t;
+	step(&d, (int32_t)id, "a\xe4\xb8\xad ");
+	check_end(&d, "");
+	tokenizer_close(t);
+}
+
+/* Without token types, the tokens of bytes are found by their texts, whose
+ * digits may be small letters. In a BPE vocabulary these are texts. */
+static void test_without_types(void **state)
+{
+	struct vocab_file f = { 0 };
+	struct tokenizer *t = NULL;
+	struct detokenizer d = { 0 };
+	struct err e = { 0 };
+	struct vocab v;
+	uint32_t id;
+
+	vocab_spm(&v);
+	vocab_set(v.text[3 + '\n'], "<0x0a>");
+	vocab_set(v.text[3 + 0xef], "<0xeF>");
+	vocab_set(v.text[3 + 1], "<0x0g>");
+	vocab_str(&f, "tokenizer.ggml.model", v.model);
+	vocab_texts(&f, "tokenizer.ggml.tokens", v.text, v.n);
+	vocab_scores(&f, v.score, v.n);
+	assert_ok(try_open(&t, &f, &e), &e);
+	d = (struct detokenizer){ .tok = t, .started = true };
+	step(&d, 3 + '\n', "\n");
+	step(&d, 3 + 1, "<0x0g>");
+	step(&d, 3 + 0xef, "");
+	step(&d, 3 + 0xbc, "");
+	step(&d, 3 + 0x9a, "\xef\xbc\x9a");
+	tokenizer_close(t);
+
+	vocab_bpe(&v, NULL);
+	id = vocab_add(&v, "<0x41>", 1, 0);
+	vocab_str(&f, "tokenizer.ggml.model", v.model);
+	vocab_texts(&f, "tokenizer.ggml.tokens", v.text, v.n);
+	vocab_texts(&f, "tokenizer.ggml.merges", v.merge, v.n_merges);
+	assert_ok(try_open(&t, &f, &e), &e);
+	d = (struct detokenizer){ .tok = t };
+	step(&d, (int32_t)id, "<0x41>");
+	tokenizer_close(t);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_golden_qwen2),
 	cmocka_unit_test(test_golden_spm),
@@ -418,5 +474,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_bpe_merge_twice),
 	cmocka_unit_test(test_known_texts),
 	cmocka_unit_test(test_detokenize),
+	cmocka_unit_test(test_detokenize_no_byte),
+	cmocka_unit_test(test_without_types),
 };
 TEST_FILE(tests)
