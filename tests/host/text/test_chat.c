@@ -287,6 +287,7 @@ static void test_refuses(void **state)
 {
 	const struct chat_turn turn[] = { { CHAT_USER, "U", 1 },
 		{ CHAT_ASSISTANT, "A", 1 } };
+	const struct chat_turn system = { CHAT_SYSTEM, "S", 1 };
 	struct text_span part[2];
 	struct strbuf out = STRBUF_INIT;
 	struct err e = { 0 };
@@ -302,6 +303,10 @@ static void test_refuses(void **state)
 	assert_non_null(strstr(e.text, "ends with an assistant turn"));
 	assert_int_equal(
 		chat_format(CHAT_CHATML, turn, 0, &out, part, &e), -EINVAL);
+	assert_int_equal(
+		chat_format(CHAT_LLAMA2, &system, 1, &out, part, &e), -EINVAL);
+	assert_non_null(strstr(e.text,
+		"has no user turn, but the model's chat template (llama-2)"));
 	assert_int_equal(out.len, 0);
 	assert_int_equal(chat_role_of("tool"), -1);
 }

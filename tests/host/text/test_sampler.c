@@ -403,6 +403,14 @@ static void test_bad_options(void **state)
 	assert_true(sampler_open(&s, &o, V, &e) < 0);
 	assert_non_null(strstr(e.text, "min-p"));
 	o = sampler_defaults;
+	o.repeat_penalty = 0;
+	assert_true(sampler_open(&s, &o, V, &e) < 0);
+	assert_non_null(
+		strstr(e.text, "repetition penalty is 0, must be more than 0"));
+	o.repeat_penalty = INFINITY;
+	assert_true(sampler_open(&s, &o, V, &e) < 0);
+	assert_non_null(strstr(e.text, "repetition penalty is inf"));
+	o = sampler_defaults;
 	o.n_bias = 1;
 	o.bias = &(const struct token_bias){ V, 1 };
 	assert_true(sampler_open(&s, &o, V, &e) < 0);
