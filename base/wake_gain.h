@@ -16,11 +16,10 @@
 #include <stdint.h>
 
 #define WAKE_GAIN_GROUP 4
-#define WAKE_GAIN_FIRST 6 /* groups at the start that use both ways in turn */
+#define WAKE_GAIN_FIRST 6 /* first groups, which use both ways in turn */
 #define WAKE_GAIN_AGAIN 32
-#define WAKE_GAIN_CLASSES                                  \
-	64 /* class i: bursts with 2^i to 2^(i+1) - 1 work \
-	    */
+/* class i: bursts with 2^i to 2^(i+1) - 1 multiply-adds */
+#define WAKE_GAIN_CLASSES 64
 
 struct wake_gain {
 	struct {

@@ -311,7 +311,6 @@ static struct work work_of(const struct bench_decode *b, unsigned which)
 	uint32_t rows =
 		which == PREFILL ? b->prompt : configurations[which].rows;
 	uint32_t passes = which == PREFILL ? (rows + CHUNK - 1) / CHUNK : 1;
-
 	uint32_t outputs = which == PREFILL ? 1 : rows;
 
 	return (struct work){ rows, b->layers.bytes * passes + b->output.bytes,
