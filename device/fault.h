@@ -81,8 +81,9 @@ struct fault {
  * only the host reads flash. */
 int fault_parse(struct fault *, const char *text, struct err *);
 
-/* Call this when the device starts: if the plan says so, the function kills or
- * hangs the device or returns after a delay; otherwise it returns at once. */
+/* Call this when the device starts. If the plan has a fault for this start, the
+ * function kills or hangs the device or returns after a delay; otherwise it
+ * returns at once. */
 void fault_start(struct fault *);
 
 /* For a listening device, call this when the device for the next host starts;

@@ -28,8 +28,8 @@ struct packet {
 	uint32_t seq;
 	unsigned n_refs;
 	const struct wire_ref *refs;
-	/* the message: at least 4 bytes; the first 4 bytes are its op, a number
-	 * that says what the message is (enum wire_op) */
+	/* the message: at least 4 bytes; the first 4 bytes are its op, the kind
+	 * of the message (enum wire_op) */
 	const void *msg;
 	size_t len;
 };

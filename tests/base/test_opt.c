@@ -400,7 +400,7 @@ static void help_of_an_option_without_a_text(void **state)
 }
 
 /* Print the short help: the common options, each with the first part of its
- * help text, and a line that says how to list all options. */
+ * help text, and how to list all options. */
 static void print_short(const struct opt_command *c, FILE *f)
 {
 	assert_ok(opt_help(c, NULL, f, &err), &err);

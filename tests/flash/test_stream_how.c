@@ -1,7 +1,7 @@
 /*
- * Tests the text of stream_how, which says how a stream reads: on a system as
- * it is, and on one that refuses io_uring or locked memory. Also tests which
- * block size stream_tune finds and saves.
+ * Tests the text of stream_how, the description of how a stream reads: on the
+ * system as it is, and on one that refuses io_uring or locked memory. Also
+ * tests which block size stream_tune finds and saves.
  */
 #include "tests/flash/stream_rig.h"
 

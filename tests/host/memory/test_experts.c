@@ -273,8 +273,8 @@ static void an_expert_must_fit_into_a_buffer(void **state)
 	f->x = NULL;
 }
 
-/* However many descriptors are missing, the error says so and nothing stays
- * open. */
+/* However many descriptors are missing, the error names the cause and nothing
+ * stays open. */
 static void opening_needs_descriptors(void **state)
 {
 	struct fixture *f = *state;

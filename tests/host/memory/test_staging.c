@@ -238,8 +238,8 @@ static void a_failed_read_ends_the_queue(void **state)
 	free(fault);
 }
 
-/* However many descriptors are missing, the error says so and nothing stays
- * open. */
+/* However many descriptors are missing, the error names the cause and nothing
+ * stays open. */
 static void opening_needs_descriptors(void **state)
 {
 	struct fixture *f = *state;

@@ -210,7 +210,7 @@ static void test_phone(void **state)
 }
 
 /* If a slot's buffer cannot be created, or the thread that copies cannot be
- * started, the error says so and nothing stays open. */
+ * started, the error names the cause and nothing stays open. */
 static void test_not_opened(void **state)
 {
 	struct fixture *f = *state;
