@@ -279,7 +279,7 @@ static void store(struct run *r, uint32_t addr, float *x)
 		view_write(r->x->cache, addr, n * wire_kv_elt(precision));
 
 	if (wire_kv_f16(precision))
-		count_saturated(r, kern_store_f16(r->x->kern, to, x, n));
+		count_saturated(r, r->x->kern->store_f16(to, x, n));
 	else
 		memcpy(to, x, n * sizeof(float));
 }

@@ -179,16 +179,6 @@ void kern_exp2_table(uint16_t table[KERN_EXP2_ENTRIES])
 	}
 }
 
-size_t kern_store_f16(const struct kern *kern, uint16_t *to, float *x, size_t n)
-{
-	size_t saturated = kern->round_f16(x, n);
-
-	/* this conversion is exact, because round_f16 has already rounded x */
-	for (size_t i = 0; i < n; i++)
-		to[i] = f32_to_f16(x[i]);
-	return saturated;
-}
-
 size_t kern_matmul_scratch(unsigned k)
 {
 	/* the implementation `ref` needs room for one decoded row of k values;

@@ -162,6 +162,9 @@ struct kern {
 	 * Returns the number of saturated values. */
 	size_t (*round_f16)(float *x, size_t n);
 
+	/* Like round_f16, and store the n values as fp16 in `to`. */
+	size_t (*store_f16)(uint16_t *to, float *x, size_t n);
+
 	/* Execute the dot-product instructions of matmul_q8 on registers only,
 	 * in `steps` loop iterations, to measure the CPU's peak rate. Returns
 	 * the number of operations; a product and its addition count as two.
@@ -219,10 +222,6 @@ size_t kern_multiply_scratch(unsigned k);
  */
 void kern_angles(float *cosine, float *sine, uint32_t position,
 	const float *freq, unsigned n);
-
-/* Round n values with round_f16 in place and store them as fp16. Returns the
- * number of saturated values. */
-size_t kern_store_f16(const struct kern *, uint16_t *to, float *x, size_t n);
 
 /* Number of bytes of a quantized row of k values. The number of bytes is a
  * multiple of 64. */

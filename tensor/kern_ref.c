@@ -508,6 +508,15 @@ static size_t ref_round_f16(float *x, size_t n)
 	return saturated;
 }
 
+static size_t ref_store_f16(uint16_t *to, float *x, size_t n)
+{
+	size_t saturated = ref_round_f16(x, n);
+
+	for (size_t i = 0; i < n; i++)
+		to[i] = f32_to_f16(x[i]);
+	return saturated;
+}
+
 const struct kern kern_ref = {
 	.name = "ref",
 	.matmul = ref_matmul,
@@ -523,4 +532,5 @@ const struct kern kern_ref = {
 	.add = ref_add,
 	.add_scaled = ref_add_scaled,
 	.round_f16 = ref_round_f16,
+	.store_f16 = ref_store_f16,
 };

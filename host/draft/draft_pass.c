@@ -139,7 +139,7 @@ static uint8_t *cached(const struct draft_model *d, uint32_t layer,
 static void keep(const struct draft_model *d, uint8_t *to, float *x)
 {
 	if (d->int8)
-		kern_store_f16(d->kern, (uint16_t *)to, x, d->kv_dim);
+		d->kern->store_f16((uint16_t *)to, x, d->kv_dim);
 	else
 		memcpy(to, x, d->kv_row);
 }

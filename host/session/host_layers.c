@@ -312,7 +312,7 @@ static uint8_t *cached(
 static void store(const struct host_layers *l, void *to, float *x)
 {
 	if (wire_kv_f16(l->m.precision))
-		kern_store_f16(l->kern, to, x, kv_dim(l));
+		l->kern->store_f16(to, x, kv_dim(l));
 	else
 		memcpy(to, x, kv_dim(l) * sizeof(*x));
 }
