@@ -247,25 +247,16 @@ static void set_unit(struct run *r)
 static void matmul(struct run *r)
 {
 	const struct op *op = r->op;
-	size_t max = r->x->slice < KERN_PART_MAX ? r->x->slice : KERN_PART_MAX;
-	size_t units, n, most, least;
+	size_t units, most, bias;
 
 	set_unit(r);
-	/* Choose the number of units (rows or strips of weights) in a part so
-	 * that there are about four parts for each worker, as far as
-	 * KERN_PART_MIN and KERN_PART_MAX allow. A part's bias is fetched
-	 * after the part's weights to the same share of the TCM (on-chip
-	 * memory), so the bias must fit into the share too. */
 	units = (op->w.rows + r->unit - 1) / r->unit;
-	n = units / (4 * workers_count(r->x->workers)) + 1;
-	least = KERN_PART_MIN / r->unit_bytes;
-	most = max / r->unit_bytes;
-	most = most > max / 4 / r->unit ? max / 4 / r->unit : most;
-	n = n < least ? least : n;
-	n = n > most ? most : n;
-	if (n > 8)
-		n &= ~(size_t)7;
-	r->piece = n ? (uint32_t)n : 1;
+	/* A part's weights, and later its bias in place of the weights, must
+	 * fit the thread's share of the TCM (on-chip memory). */
+	most = r->x->slice / r->unit_bytes;
+	bias = r->x->slice / sizeof(float) / r->unit;
+	r->piece = kern_piece(units, r->unit_bytes, most < bias ? most : bias,
+		workers_count(r->x->workers));
 	spread(r, (uint64_t)r->set.rows * op->w.rows * op->k, matmul_part,
 		((uint32_t)units + r->piece - 1) / r->piece);
 }

@@ -231,6 +231,26 @@ void kern_multiply(const struct kern *kern, float *y, size_t ldy,
 			scratch);
 }
 
+uint32_t kern_piece(
+	size_t units, size_t unit_bytes, size_t most, unsigned threads)
+{
+	/* In bytes, before the parts are divided equally among the threads:
+	 * parts are large enough to amortize the dispatch and to start the
+	 * CPU's prefetchers, and small enough that threads whose speeds differ
+	 * end at about the same time. */
+	const size_t smallest = 16 << 10, largest = 1 << 20;
+	const size_t least = smallest / unit_bytes;
+	size_t piece = units / (4 * (size_t)threads) + 1, parts;
+
+	if (most > largest / unit_bytes)
+		most = largest / unit_bytes;
+	piece = piece < least ? least : piece;
+	piece = piece > most ? most : piece;
+	piece = piece ? piece : 1;
+	parts = kern_turns((uint32_t)((units + piece - 1) / piece), threads);
+	return (uint32_t)((units + parts - 1) / parts);
+}
+
 size_t kern_multiply_scratch(unsigned k)
 {
 	size_t rows = kern_matmul_scratch(k) * sizeof(float);

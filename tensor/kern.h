@@ -176,13 +176,6 @@ struct kern {
 	void (*peak_read)(const void *bytes, size_t n);
 };
 
-/* The smallest and the largest part of the weights, in bytes, that a worker
- * multiplies at a time. Parts are large enough to amortise the dispatch and to
- * start the CPU's prefetchers, and small enough that no worker is idle for long
- * while another worker computes the last part. */
-#define KERN_PART_MIN     ((size_t)16 << 10)
-#define KERN_PART_MAX     ((size_t)1 << 20)
-
 #define KERN_ATTEND_BLOCK 64
 #define KERN_ATTEND_ROWS  32
 #define KERN_EXP2_ENTRIES 32768
@@ -214,6 +207,34 @@ void kern_multiply(const struct kern *, float *y, size_t ldy,
 	const struct kern_rows *, enum dtype wt, const void *w, unsigned n,
 	unsigned k, void *scratch);
 size_t kern_multiply_scratch(unsigned k);
+
+/*
+ * Returns how many units of a matrix a worker multiplies at a time. A unit is a
+ * row or a strip of weights; the matrix has `units` >= 1 of them, `unit_bytes`
+ * bytes each. At most `most` units fit the memory of a worker; the result is at
+ * least 1 even if `most` is 0. If it can, the function divides the matrix into
+ * the same number of parts for each thread, so that no thread is idle while
+ * another thread computes a last part.
+ */
+uint32_t kern_piece(
+	size_t units, size_t unit_bytes, size_t most, unsigned threads);
+
+/*
+ * The threads take turns, and compute part kern_part of a matrix's `parts`
+ * parts in turn i, for i from 0 to kern_turns - 1. So each thread mostly
+ * computes adjacent parts, and its prefetcher seldom fetches outputs that
+ * another thread writes. kern_part can be `parts` or more, which is no part.
+ */
+static inline uint32_t kern_turns(uint32_t parts, unsigned threads)
+{
+	return (parts + threads - 1) / threads * threads;
+}
+
+static inline uint32_t kern_part(uint32_t i, uint32_t parts, unsigned threads)
+{
+	return i % threads * (kern_turns(parts, threads) / threads) +
+		i / threads;
+}
 
 /*
  * Compute the arguments cos and sin of rope for a position: the cosines and

@@ -76,19 +76,14 @@ static struct product product(struct bench_kernels *b,
 	enum dtype type = kernels_type(layout, m->q8_0);
 	bool tiled = tile_info(type);
 	struct product p = { b, by, type, m->n, m->k, rows };
-	size_t units, least, most;
+	size_t units;
 
 	p.unit = tiled ? TILE : 1;
 	p.unit_bytes = tiled ? tile_strip_bytes(type, m->k)
 			     : dtype_row_bytes(type, m->k);
 	units = (m->n + p.unit - 1) / p.unit;
-	least = KERN_PART_MIN / p.unit_bytes;
-	most = KERN_PART_MAX / p.unit_bytes;
-	p.piece = (uint32_t)(units / (4 * workers_count(b->workers)) + 1);
-	if (p.piece < least)
-		p.piece = (uint32_t)least;
-	if (p.piece > most)
-		p.piece = most ? (uint32_t)most : 1;
+	p.piece = kern_piece(
+		units, p.unit_bytes, SIZE_MAX, workers_count(b->workers));
 	return p;
 }
 
@@ -120,10 +115,18 @@ static void read_lines(const void *from, size_t bytes)
 	__asm__ volatile("" : : "m"(any));
 }
 
-static void product_part(void *arg, unsigned part, unsigned thread)
+static uint32_t parts_of(const struct product *p)
+{
+	uint32_t units = (p->n + p->unit - 1) / p->unit;
+
+	return (units + p->piece - 1) / p->piece;
+}
+
+static void product_part(void *arg, unsigned i, unsigned thread)
 {
 	const struct product *p = arg;
 	const struct bench_kernels *b = p->b;
+	uint32_t part = kern_part(i, parts_of(p), workers_count(b->workers));
 	size_t first = (size_t)part * p->piece;
 	uint32_t from = (uint32_t)first * p->unit, n = p->piece * p->unit;
 	const uint8_t *w = p->w + first * p->unit_bytes;
@@ -131,6 +134,8 @@ static void product_part(void *arg, unsigned part, unsigned thread)
 	const struct kern_rows rows = { b->x, p->k,
 		p->by == BY_INT8 ? b->q8 : NULL, p->rows };
 
+	if (part >= parts_of(p))
+		return;
 	if (n > p->n - from)
 		n = p->n - from;
 	if (p->by == BY_READING)
@@ -147,7 +152,7 @@ static void run_product(void *arg)
 
 	p->w = kernels_weights(p->b, units * p->unit_bytes);
 	workers_run(p->b->workers, product_part, p,
-		(units + p->piece - 1) / p->piece);
+		kern_turns(parts_of(p), workers_count(p->b->workers)));
 }
 
 /* ---- a layer ------------------------------------------------------------- */

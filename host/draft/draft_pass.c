@@ -80,11 +80,11 @@ static void matmul(struct draft_model *d, struct draft_tensor w, float *y,
 	uint64_t work = (uint64_t)rows * n * k;
 	struct matmul j = { d, w, x, y, rows, n, k, n };
 
-	/* Four work items per thread, so that all threads end at about the same
-	 * time. */
 	if (work >= WORKERS_WORTH)
-		j.piece = (uint32_t)align_up(
-			n / (4 * workers_count(d->workers)) + 1, TILE);
+		j.piece = TILE *
+			kern_piece((n + TILE - 1) / TILE,
+				layout_bytes(w.type, TILE, k), SIZE_MAX,
+				workers_count(d->workers));
 	workers_share(
 		d->workers, work, matmul_part, &j, (n + j.piece - 1) / j.piece);
 }

@@ -291,6 +291,38 @@ static void test_store_f16(void **state)
 	}
 }
 
+/* ---- parts of a matrix ---- */
+
+static void test_piece(void **state)
+{
+	/* 280 strips of 27 KiB for two threads: eight parts of 35 */
+	assert_int_equal(kern_piece(280, 27648, SIZE_MAX, 2), 35);
+	/* a part has at most 1 MiB, or what fits the worker's memory */
+	assert_int_equal(kern_piece(48, 304640, SIZE_MAX, 2), 3);
+	assert_int_equal(kern_piece(48, 304640, 2, 2), 2);
+	assert_int_equal(kern_piece(48, 304640, 0, 2), 1);
+	assert_int_equal(kern_piece(4, 4 << 20, SIZE_MAX, 2), 1);
+	/* three parts of 16 KiB would keep one of two threads waiting */
+	assert_int_equal(kern_piece(48, 1024, SIZE_MAX, 2), 12);
+	assert_int_equal(kern_piece(48, 1024, SIZE_MAX, 3), 16);
+	assert_int_equal(kern_piece(280, 27648, SIZE_MAX, 7), 10);
+	assert_int_equal(kern_piece(1, 1024, SIZE_MAX, 8), 1);
+}
+
+/* Every part has one turn. */
+static void test_part(void **state)
+{
+	for (uint32_t parts = 1; parts < 20; parts++)
+		for (unsigned threads = 1; threads < 9; threads++) {
+			uint32_t turns = kern_turns(parts, threads), seen = 0;
+
+			assert_true(turns < parts + threads);
+			for (uint32_t i = 0; i < turns; i++)
+				seen |= 1u << kern_part(i, parts, threads);
+			assert_int_equal(seen, (1u << turns) - 1);
+		}
+}
+
 /* ---- selection ---- */
 
 static void test_find(void **state)
@@ -340,6 +372,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_add_scaled),
 	TEST(test_round_f16),
 	TEST(test_store_f16),
+	TEST(test_piece),
+	TEST(test_part),
 };
 
 TEST_FILE(tests)
