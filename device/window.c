@@ -258,13 +258,11 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 			space->slots, pending);
 	}
 	at = hole_from(w, hole);
-	/* For weights, which each pass (a run of the model) reads completely,
+	/* If the host has allocated all pages of the buffer, such as weights,
 	 * map all pages now (MAP_POPULATE): one call takes a fraction of the
-	 * time that one page fault for each page takes. A buffer with pages
-	 * that the host has not written is not populated, because that would
-	 * allocate these pages. */
-	flags = share->flags & WIRE_SHARE_DMA && !fstat(fd, &st) &&
-			(uint64_t)st.st_blocks * 512 >= share->bytes
+	 * time that one page fault for each page takes. Other buffers are not
+	 * populated, because that would allocate their pages. */
+	flags = !fstat(fd, &st) && (uint64_t)st.st_blocks * 512 >= share->bytes
 		? MAP_POPULATE
 		: 0;
 	/* In this process, the address of a buffer of at least a huge page must

@@ -138,10 +138,12 @@ static bool shmem_takes_advice(void)
 
 static int buffer_back_huge(struct buffer *b)
 {
-	/* Try reserved huge pages (nr_hugepages) first: either all pages of
-	 * such a file are huge, or the call fails. */
-	if (!buffer_back(b, align_up(b->bytes, HUGE_PAGE),
-		    MFD_HUGETLB | MFD_HUGE_2MB, NULL)) {
+	/* For weights, try reserved huge pages (nr_hugepages) first: either all
+	 * pages of such a file are huge, or the call fails. Other buffers are
+	 * created before the weights and would take these pages from them. */
+	if (b->flags & BUFFER_DMA &&
+		!buffer_back(b, align_up(b->bytes, HUGE_PAGE),
+			MFD_HUGETLB | MFD_HUGE_2MB, NULL)) {
 		b->flags |= BUFFER_HUGE;
 		return 0;
 	}

@@ -75,7 +75,7 @@ int buffer_create(struct buffer **out, const char *name, size_t bytes,
 void buffer_close(struct buffer *);
 
 /* Allocate all memory of the buffer now, instead of page by page at the first
- * write. Useful for a buffer that will be filled completely. The threads of the
+ * write. Useful for a buffer of which most will be filled. The threads of the
  * pool allocate the memory; if the pool is NULL, the calling thread allocates
  * it. */
 void buffer_take_memory(struct buffer *, struct workers *);

@@ -41,6 +41,10 @@
 #define SPIN_SPARE_US  5000
 #define SPIN_SHARED_US 50
 
+/* Largest KV cache, in bytes, whose memory is allocated when the session
+ * opens. */
+#define KV_AT_ONCE ((uint64_t)256 << 20)
+
 const struct session_opts session_defaults = SESSION_DEFAULTS;
 
 static int open_plan(struct session *s, struct err *e)
@@ -254,6 +258,17 @@ static int open_output(struct session *s, struct err *e)
 	return 0;
 }
 
+/* Whether to allocate the memory of the KV cache at once, in huge pages.
+ * Otherwise the device takes a page fault for each page that it writes first,
+ * which slows prompts. A large cache, or a cache for several sequences, such as
+ * a server's, may never be filled, and with opts.as most of the cache only
+ * reserves addresses. */
+static bool takes_cache(const struct session *s)
+{
+	return !s->opts.as && s->opts.sequences == 1 &&
+		s->plan.kv_room <= KV_AT_ONCE;
+}
+
 static int open_buffers(struct session *s, struct err *e)
 {
 	struct kv_memory kv = { .layers = s->model->n_layer,
@@ -261,9 +276,12 @@ static int open_buffers(struct session *s, struct err *e)
 		.stride = s->plan.kv_stride };
 	uint64_t left = s->plan.kv_room;
 	uint64_t bytes = left < BUFFER_MAX ? left : BUFFER_MAX;
-	int ret = buffer_create(&s->kv.buffer, "kv", bytes, 0, e);
+	int ret = buffer_create(&s->kv.buffer, "kv", bytes,
+		takes_cache(s) ? BUFFER_HUGE : 0, e);
 	uint32_t text;
 
+	if (!ret && takes_cache(s))
+		buffer_take_memory(s->kv.buffer, s->workers);
 	kv.buffer = s->kv.buffer;
 	for (left -= bytes; left && !ret; left -= bytes) {
 		char name[BUFFER_NAME_MAX];
