@@ -152,22 +152,29 @@ static ALWAYS_INLINE void chunk_rows(const struct chunk *c, struct block b,
 	}
 }
 
-static ALWAYS_INLINE void strip(struct block b, const uint8_t *w, unsigned rows,
-	unsigned k, struct ready *ready, const bool four,
-	const bool store_codes)
+/* Multiply a strip, or several strips that are `apart` strips apart, chunk by
+ * chunk in turn. */
+static ALWAYS_INLINE void strip(struct block b, const uint8_t *w,
+	const unsigned strips, unsigned apart, unsigned rows, unsigned k,
+	struct ready *ready, const bool four, const bool store_codes)
 {
 	const size_t bytes = Q8_TILES * tile_size(four);
 	struct ahead ahead = { .lines =
 				       lines_a_step(bytes, chunk_steps(rows)) };
-	struct chunk c = { .w = w, .ready = ready };
 
-	for (unsigned i = 0; i < k / TILE; i += Q8_TILES) {
+	for (unsigned i = 0; i < k / TILE; i += Q8_TILES, w += bytes) {
+		struct chunk c = { .w = w, .ready = ready };
+		struct block at = b;
+
 		c.tiles = k / TILE - i < Q8_TILES ? k / TILE - i : Q8_TILES;
-		ahead.weights = c.w + bytes;
-		if (store_codes)
-			make_ready(ready, &c, four);
-		chunk_rows(&c, b, rows, &ahead, four, store_codes);
-		c.w += bytes;
+		for (unsigned s = 0; s < strips; s++) {
+			ahead.weights = c.w + bytes;
+			if (store_codes)
+				make_ready(ready, &c, four);
+			chunk_rows(&c, at, rows, &ahead, four, store_codes);
+			c.w += apart * (k / TILE) * tile_size(four);
+			at.y += apart * TILE;
+		}
 		b.codes += Q8_GROUP;
 		b.start += Q8_TILES * sizeof(int32_t);
 		b.scale += sizeof(float);
@@ -185,13 +192,28 @@ typedef void strip_fn(const struct block *, const uint8_t *w, unsigned rows,
 	static __attribute__((noinline)) void name(const struct block *b,   \
 		const uint8_t *w, unsigned rows, unsigned k, void *scratch) \
 	{                                                                   \
-		strip(*b, w, rows, k, scratch, four, store_codes);          \
+		strip(*b, w, 1, 0, rows, k, scratch, four, store_codes);    \
 	}
 
 STRIP_FN(q4_few, true, false)
 STRIP_FN(q8_few, false, false)
 STRIP_FN(q4_many, true, true)
 STRIP_FN(q8_many, false, true)
+
+/* Up to this number of rows are multiplied by two strips of 4-bit codes in
+ * turn: the CPU then waits for memory, and reads faster from two places than
+ * from one. */
+#define TWO_STRIPS_ROWS 2
+
+/* Multiply up to TWO_STRIPS_ROWS rows by 2 * half strips of 4-bit codes. */
+static __attribute__((noinline)) void q4_halves(struct block b,
+	const uint8_t *w, unsigned half, unsigned rows, unsigned k)
+{
+	const size_t bytes = k / TILE * tile_size(true);
+
+	for (unsigned i = 0; i < half; i++, w += bytes, b.y += TILE)
+		strip(b, w, 2, half, rows, k, NULL, true, false);
+}
 
 /* Process the last strip if it has only n < 32 outputs: compute 32 outputs and
  * copy n of them to y. */
@@ -226,6 +248,15 @@ static ALWAYS_INLINE void multiply_strips(strip_fn *const fns[2][2], float *y,
 		x + q8_start_at(k, four), x + q8_scale_at(k), kern_q8_bytes(k),
 		y, ldy, true };
 
+	/* kernels whose few() is 0 must store the decoded codes */
+	if (four && rows <= TWO_STRIPS_ROWS && rows <= few(four)) {
+		const unsigned half = n / TILE / 2;
+
+		q4_halves(b, at, half, rows, k);
+		n -= 2 * half * TILE;
+		at += 2 * half * bytes;
+		b.y += 2 * half * TILE;
+	}
 	for (; n >= TILE; n -= TILE, at += bytes, b.y += TILE)
 		fns[four][rows > few(four)](&b, at, rows, k, scratch);
 	if (n)
