@@ -79,6 +79,30 @@ static ALWAYS_INLINE vec max_vec(vec a, vec b)
 #endif
 }
 
+/* For each lane: the minimum of a and b; b if a is NaN. */
+static ALWAYS_INLINE vec min_vec(vec a, vec b)
+{
+#if VEC_LANES == 16
+	return _mm512_min_ps(a, b);
+#elif VEC_LANES == 8
+	return _mm256_min_ps(a, b);
+#else
+	return pickf(a < b, a, b);
+#endif
+}
+
+/* For each lane: the maximum of a and b. */
+static ALWAYS_INLINE ivec max_ivec(ivec a, ivec b)
+{
+#if VEC_LANES == 16
+	return (ivec)_mm512_max_epi32((__m512i)a, (__m512i)b);
+#elif VEC_LANES == 8
+	return (ivec)_mm256_max_epi32((__m256i)a, (__m256i)b);
+#else
+	return pick(a > b, a, b);
+#endif
+}
+
 /* a * b + c, rounded once. */
 static ALWAYS_INLINE vec fma_vec(vec a, vec b, vec c)
 {
@@ -376,6 +400,9 @@ static ALWAYS_INLINE vec exp2_half(const uint16_t *table, vec x)
 	for (int l = 0; l < (s); l++) \
 		(v)[l] = MEET(join, (v)[l], (v)[l + (s)], s);
 #define ADD(a, b) ((a) + (b))
+/* Lane l of the result is lane l ^ s of v. */
+#define ACROSS(s, l) ((l) ^ (s))
+#define MIRROR(v, s) __builtin_shufflevector(v, v, EACH(ACROSS, s))
 
 #if VEC_LANES == 16
 #define LANE_TREE(v, join)   \
@@ -409,6 +436,25 @@ static ALWAYS_INLINE vec lane_sums(vec v[VEC_LANES])
 static ALWAYS_INLINE vec lane_mosts(vec v[VEC_LANES])
 {
 	LANE_TREE(v, max_vec)
+}
+
+/* Lane l of the result is the sum of the lanes of v[l]. Overwrites v. */
+static ALWAYS_INLINE ivec lane_totals(ivec v[VEC_LANES])
+{
+	LANE_TREE(v, ADD)
+}
+
+/* Returns the maximum of the lanes of v. */
+static ALWAYS_INLINE int32_t lane_most(ivec v)
+{
+#if VEC_LANES == 16
+	v = max_ivec(v, MIRROR(v, 8));
+#endif
+#if VEC_LANES >= 8
+	v = max_ivec(v, MIRROR(v, 4));
+#endif
+	v = max_ivec(v, MIRROR(v, 2));
+	return max_ivec(v, MIRROR(v, 1))[0];
 }
 
 /* Add the VEC_PARTS machine vectors that hold the 16 lanes of one sum, in the

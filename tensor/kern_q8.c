@@ -32,20 +32,20 @@ static ALWAYS_INLINE float largest(
 	const float *x, unsigned n, const bool saturate)
 {
 	ivec most[STRIP_VECS] = { 0 };
-	int32_t bits = 0;
+	int32_t bits;
 	float m;
 
 	for (unsigned i = 0; i < n; i += TILE)
 		for (int p = 0; p < STRIP_VECS; p++) {
 			const vec v = load(x + i + p * VEC_LANES);
-			const ivec a =
-				(ivec)(saturate ? saturated(v) : v) & INT32_MAX;
 
-			most[p] = pick(a > most[p], a, most[p]);
+			most[p] = max_ivec(most[p],
+				(ivec)(saturate ? saturated(v) : v) &
+					INT32_MAX);
 		}
-	for (int p = 0; p < STRIP_VECS; p++)
-		for (int l = 0; l < VEC_LANES; l++)
-			bits = most[p][l] > bits ? most[p][l] : bits;
+	for (int p = 1; p < STRIP_VECS; p++)
+		most[0] = max_ivec(most[0], most[p]);
+	bits = lane_most(most[0]);
 	memcpy(&m, &bits, sizeof(m));
 	return m;
 }
@@ -54,26 +54,32 @@ typedef int8_t lanes8 __attribute__((vector_size(VEC_LANES)));
 typedef int8_t sixteen __attribute__((vector_size(16)));
 
 /* q[i] = x[i] * inverse for n values, rounded to the nearest integer, ties to
- * even. */
-static ALWAYS_INLINE void codes_of(int8_t *q, const float *x, unsigned n,
-	float inverse, const bool saturate)
+ * even. The lanes of sum[t] add up to the sum of the codes of tile t. */
+static ALWAYS_INLINE void codes_of(int8_t *q, ivec *sum, const float *x,
+	unsigned n, float inverse, const bool saturate)
 {
 	/* adding `magic` to a float rounds the float to an integer */
 	const float magic = 0x1.8p23f;
 
-	for (unsigned i = 0; i < n; i += VEC_LANES) {
-		const vec v = load(x + i);
-		const vec sum = (saturate ? saturated(v) : v) * inverse + magic;
-		const lanes8 c = __builtin_convertvector(
-			(ivec)sum - (ivec)all(magic), lanes8);
+	for (unsigned t = 0; t < n / TILE; t++) {
+		sum[t] = (ivec){ 0 };
+		for (int p = 0; p < TILE; p += VEC_LANES) {
+			const vec v = load(x + t * TILE + p);
+			const vec whole =
+				(saturate ? saturated(v) : v) * inverse + magic;
+			const ivec code = (ivec)whole - (ivec)all(magic);
+			const lanes8 c = __builtin_convertvector(code, lanes8);
 
-		memcpy(q + i, &c, sizeof(c));
+			memcpy(q + t * TILE + p, &c, sizeof(c));
+			sum[t] += code;
+		}
 	}
 }
 
 /* Quantize a group of n values to int8 codes. Returns the scale of the group.
  */
-static float quantize_group(int8_t *q, const float *x, unsigned n)
+static ALWAYS_INLINE float quantize_group(
+	int8_t *q, ivec *sum, const float *x, unsigned n)
 {
 	float most = largest(x, n, false);
 	const bool saturate = !(most <= Q8_HUGE);
@@ -82,12 +88,13 @@ static float quantize_group(int8_t *q, const float *x, unsigned n)
 		most = largest(x, n, true);
 	if (most < Q8_TINY) {
 		memset(q, 0, n);
+		memset(sum, 0, n / TILE * sizeof(*sum));
 		return 0;
 	}
 	if (saturate)
-		codes_of(q, x, n, 127 / most, true);
+		codes_of(q, sum, x, n, 127 / most, true);
 	else
-		codes_of(q, x, n, 127 / most, false);
+		codes_of(q, sum, x, n, 127 / most, false);
 	return most / 127;
 }
 
@@ -103,32 +110,37 @@ static ALWAYS_INLINE void permute(int8_t *to, const int8_t *from)
 	memcpy(to, &c, sizeof(c));
 }
 
+/* The number of vectors that a group's sums of codes need: one for each tile,
+ * and a whole number of calls of lane_totals. */
+#define SUM_VECS (VEC_LANES > Q8_TILES ? VEC_LANES : Q8_TILES)
+
 void JOIN(kern_quantize_, KERN_ISA)(void *dst, const float *x, unsigned k)
 {
 	uint8_t *const p = dst;
 	int8_t *const q = dst, *const permuted = q + q8_permuted_at(k);
-	const size_t scale_at = q8_scale_at(k);
-	size_t end = scale_at;
+	uint8_t *start[] = { p + q8_start_at(k, true),
+		p + q8_start_at(k, false) };
+	uint8_t *scale_at = p + q8_scale_at(k);
 
-	for (unsigned i = 0; i < k; i += Q8_GROUP, end += sizeof(float)) {
+	for (unsigned i = 0; i < k; i += Q8_GROUP, scale_at += sizeof(float)) {
 		const unsigned n = k - i < Q8_GROUP ? k - i : Q8_GROUP;
-		const float scale = quantize_group(q + i, x + i, n);
+		const size_t bytes = n / TILE * sizeof(int32_t);
+		ivec sum[SUM_VECS] = { 0 }, total[SUM_VECS / VEC_LANES];
+		const float scale = quantize_group(q + i, sum, x + i, n);
 
-		memcpy(p + end, &scale, sizeof(scale));
+		memcpy(scale_at, &scale, sizeof(scale));
+		for (unsigned j = i; j < i + n; j += 16)
+			permute(permuted + j, q + j);
+		for (int t = 0; t < SUM_VECS; t += VEC_LANES)
+			total[t / VEC_LANES] = lane_totals(sum + t) * -8;
+		memcpy(start[0], total, bytes);
+		for (int t = 0; t < SUM_VECS; t += VEC_LANES)
+			total[t / VEC_LANES] *= 16;
+		memcpy(start[1], total, bytes);
+		start[0] += bytes;
+		start[1] += bytes;
 	}
-	for (unsigned i = 0; i < k; i += 16)
-		permute(permuted + i, q + i);
-	for (unsigned g = 0; g < k / TILE; g++) {
-		int32_t sum = 0, start;
-
-		for (int i = 0; i < TILE; i++)
-			sum += q[g * TILE + i];
-		start = -8 * sum;
-		memcpy(p + q8_start_at(k, true) + 4 * g, &start, 4);
-		start = -128 * sum;
-		memcpy(p + q8_start_at(k, false) + 4 * g, &start, 4);
-	}
-	memset(p + end, 0, kern_q8_bytes(k) - end);
+	memset(scale_at, 0, (size_t)(p + kern_q8_bytes(k) - scale_at));
 }
 
 _Static_assert(sizeof(struct ready) <= TILE_SCRATCH, "workspace");
