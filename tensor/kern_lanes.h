@@ -67,7 +67,7 @@ static ALWAYS_INLINE vec all(float f)
 	return f - (vec){ 0 };
 }
 
-/* For each lane: the maximum of a and b; b if a is NaN. */
+/* For each lane: the maximum of a and b; b if a or b is NaN. */
 static ALWAYS_INLINE vec max_vec(vec a, vec b)
 {
 #if VEC_LANES == 16
@@ -79,7 +79,7 @@ static ALWAYS_INLINE vec max_vec(vec a, vec b)
 #endif
 }
 
-/* For each lane: the minimum of a and b; b if a is NaN. */
+/* For each lane: the minimum of a and b; b if a or b is NaN. */
 static ALWAYS_INLINE vec min_vec(vec a, vec b)
 {
 #if VEC_LANES == 16
@@ -291,16 +291,21 @@ static ALWAYS_INLINE vec power_of_two(ivec n)
 
 static ALWAYS_INLINE vec exp_vec(vec x)
 {
-	const vec low = pickf(x < -88, all(-88), x);
+	/* max_vec and min_vec return x if it is NaN */
+	const vec low = min_vec(all(89), max_vec(all(-88), x));
 	ivec n;
-	vec p = exp_series(pickf(low > 89, all(89), low), &n);
+	vec p = exp_series(low, &n);
+
+#if VEC_LANES == 16
+	p = _mm512_scalef_ps(p, __builtin_convertvector(n, vec));
+#else
 	/* multiply by 2^n in two steps, because for n = 128 the factor 2^n
 	 * would overflow */
 	const ivec half = n >> 1, rest = n - half;
 
 	p = p * power_of_two(half) * power_of_two(rest);
-	p = pickf(x < -87.33654f, all(0), p);
-	return pickf(x == x, p, x);
+#endif
+	return (vec)((ivec)p & ~(x < -87.33654f));
 }
 
 /*

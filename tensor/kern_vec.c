@@ -264,12 +264,17 @@ static void vec_matmul(float *y, size_t ldy, const float *x, size_t ldx,
 static void vec_rmsnorm(
 	float *y, const float *x, const float *w, unsigned n, float eps)
 {
-	float lane[KERN_LANES] = { 0 };
+	float lane[KERN_LANES];
+	vec part[VEC_PARTS] = { 0 };
 	unsigned i = 0;
 
 	for (; i + KERN_LANES <= n; i += KERN_LANES)
-		for (int l = 0; l < KERN_LANES; l++)
-			lane[l] += x[i + l] * x[i + l];
+		for (int p = 0; p < VEC_PARTS; p++) {
+			const vec v = load(x + i + p * VEC_LANES);
+
+			part[p] += v * v;
+		}
+	memcpy(lane, part, sizeof(lane));
 	for (int l = 0; i + l < n; l++)
 		lane[l] += x[i + l] * x[i + l];
 	const float scale = 1 / sqrtf(lane_sum(lane) / (float)n + eps);
