@@ -170,36 +170,42 @@ static int check_continues(struct exec_left *left, const struct graph *g,
 			      graph_tensor_name(g->part.first), wire->rows);
 }
 
-/* Run the operators from `from` up to, but not including, `end`. `padded` is
- * the number of rows for which the cost model computes costs. */
+/*
+ * Run the operators from `from` up to, but not including, `end`. `padded` is
+ * the number of rows for which the cost model computes costs. Some operators
+ * run together (run_op_group); with a trace, each operator runs alone, so that
+ * it has a time of its own.
+ */
 static void run_ops(struct run *r, unsigned from, unsigned end, uint32_t padded)
 {
 	struct exec *x = r->x;
 
-	for (unsigned i = from; i < end; i++) {
+	for (unsigned i = from; i < end; i += r->n_ops) {
 		const struct op *op = r->op = &r->g->op[i];
-		int layer = (int)(r->g->first_layer + op->layer);
+		uint64_t read = cache_dma(x->cache).bytes;
 
-		cache_operator(x->cache, op->name, layer);
+		r->n_ops = x->trace ? 1 : run_op_group(op, end - i);
 		x->beat(x->beat_arg);
-		if (x->trace && !r->idle) {
-			uint64_t read = cache_dma(x->cache).bytes;
-
-			/* Without a phone's profile, an operator begins when
-			 * the previous operator ends, so the clock need not be
-			 * read again. With a profile, the cost model takes time
-			 * between two operators, so read the clock. */
-			if (x->soc)
-				r->began = clock_ns();
-			run_op(r);
-			r->began = device_trace_operator(x->trace, op->name,
-				layer, r->began,
-				cache_dma(x->cache).bytes - read);
-		} else if (!r->idle) {
-			run_op(r);
+		/* Without a phone's profile, an operator begins when the
+		 * previous operator ends, so the clock need not be read again.
+		 * With a profile, the cost model takes time between two
+		 * operators, so read the clock. */
+		if (x->trace && x->soc)
+			r->began = clock_ns();
+		for (unsigned k = 0; k < r->n_ops; k++) {
+			cache_operator(x->cache, op[k].name,
+				(int)(r->g->first_layer + op[k].layer));
+			if (!r->idle)
+				run_op_begin(r, &op[k]);
 		}
-		if (x->soc)
-			cost_op(x->soc, r->g, padded, r->set.rows, op,
+		if (!r->idle)
+			run_op(r);
+		if (x->trace && !r->idle)
+			r->began = device_trace_operator(x->trace, op->name,
+				(int)(r->g->first_layer + op->layer), r->began,
+				cache_dma(x->cache).bytes - read);
+		for (unsigned k = 0; x->soc && k < r->n_ops; k++)
+			cost_op(x->soc, r->g, padded, r->set.rows, &op[k],
 				&r->attention, &x->price);
 	}
 }

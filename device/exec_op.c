@@ -18,15 +18,15 @@
 
 /* The address of row `row` of an operator's input (in_row) or output (out_row).
  */
-static float *in_row(const struct run *r, uint32_t row)
+static float *in_row(const struct run *r, const struct op *op, uint32_t row)
 {
-	return run_place(r, r->op->in) + (size_t)row * r->op->k;
+	return run_place(r, op->in) + (size_t)row * op->k;
 }
 
-static float *out_row(const struct run *r, uint32_t row)
+static float *out_row(const struct run *r, const struct op *op, uint32_t row)
 {
-	row += r->op->slots ? r->expert_slot : 0;
-	return run_place(r, r->op->out) + (size_t)row * r->op->n;
+	row += op->slots ? r->expert_slot : 0;
+	return run_place(r, op->out) + (size_t)row * op->n;
 }
 
 static void *tcm_of(const struct run *r, unsigned thread)
@@ -50,9 +50,9 @@ static void count_saturated(struct run *r, size_t beyond)
 
 /* Round n values of an operator's output to fp16 if the operator that reads the
  * output expects fp16. */
-static void round_output(struct run *r, float *x, size_t n)
+static void round_output(struct run *r, const struct op *op, float *x, size_t n)
 {
-	if (r->op->round && r->g->model.precision != WIRE_F32)
+	if (op->round && r->g->model.precision != WIRE_F32)
 		count_saturated(r, r->x->kern->round_f16(x, n));
 }
 
@@ -80,66 +80,67 @@ static void spread(struct run *r, uint64_t work,
 	workers_share(r->x->workers, work, timed ? timed_part : fn, r, parts);
 }
 
-/* ---- operators --------------------------------------------------------- */
+/* ---- operators that need only the same row of their inputs ------------- */
 
-static void rmsnorm_row(void *arg, unsigned row, unsigned thread)
+typedef void row_fn(
+	struct run *, const struct op *, uint32_t row, unsigned thread);
+
+static void rmsnorm_row(
+	struct run *r, const struct op *op, uint32_t row, unsigned thread)
 {
-	struct run *r = arg;
-	const struct op *op = r->op;
+	float *y = out_row(r, op, row);
 
-	r->x->kern->rmsnorm(out_row(r, row), in_row(r, row), r->vector, op->n,
-		r->g->model.norm_eps);
-	round_output(r, out_row(r, row), op->n);
+	r->x->kern->rmsnorm(
+		y, in_row(r, op, row), r->vector, op->n, r->g->model.norm_eps);
+	round_output(r, op, y, op->n);
 }
 
-static void head_norm_row(void *arg, unsigned row, unsigned thread)
+static void head_norm_row(
+	struct run *r, const struct op *op, uint32_t row, unsigned thread)
 {
-	struct run *r = arg;
-	uint32_t dim = r->op->w.cols;
-	float *y = out_row(r, row);
+	uint32_t dim = op->w.cols;
+	float *y = out_row(r, op, row);
 
-	for (uint32_t i = 0; i < r->op->n; i += dim)
+	for (uint32_t i = 0; i < op->n; i += dim)
 		r->x->kern->rmsnorm(
 			y + i, y + i, r->vector, dim, r->g->model.norm_eps);
 }
 
-static void rope_row(void *arg, unsigned row, unsigned thread)
+static void rope_row(
+	struct run *r, const struct op *op, uint32_t row, unsigned thread)
 {
-	struct run *r = arg;
 	const struct wire_model *m = &r->g->model;
 	size_t at = (size_t)row * (m->n_rot / 2);
 	const float *c = run_place(r, r->g->at.cos) + at;
 	const float *s = run_place(r, r->g->at.sin) + at;
-	float *y = out_row(r, row);
+	float *y = out_row(r, op, row);
 
-	for (uint32_t i = 0; m->n_rot && i < r->op->n; i += m->head_dim)
+	for (uint32_t i = 0; m->n_rot && i < op->n; i += m->head_dim)
 		r->x->kern->rope(y + i, c, s, m->n_rot, m->rope_neox);
-	round_output(r, y, r->op->n);
+	round_output(r, op, y, op->n);
 }
 
-static void swiglu_row(void *arg, unsigned row, unsigned thread)
+static void swiglu_row(
+	struct run *r, const struct op *op, uint32_t row, unsigned thread)
 {
-	struct run *r = arg;
-	float *y = out_row(r, row);
+	float *y = out_row(r, op, row);
 
-	r->x->kern->swiglu(y, y, in_row(r, row), r->op->n);
-	round_output(r, y, r->op->n);
+	r->x->kern->swiglu(y, y, in_row(r, op, row), op->n);
+	round_output(r, op, y, op->n);
 }
 
-static void add_row(void *arg, unsigned row, unsigned thread)
+static void add_row(
+	struct run *r, const struct op *op, uint32_t row, unsigned thread)
 {
-	struct run *r = arg;
-
-	r->x->kern->add(out_row(r, row), in_row(r, row), r->op->n);
+	r->x->kern->add(out_row(r, op, row), in_row(r, op, row), op->n);
 }
 
-static void factor_row(void *arg, unsigned row, unsigned thread)
+static void factor_row(
+	struct run *r, const struct op *op, uint32_t row, unsigned thread)
 {
-	struct run *r = arg;
-	const struct op *op = r->op;
-	float *y = out_row(r, row), product, small;
+	float *y = out_row(r, op, row), product, small;
 
-	r->x->kern->matmul(&product, 1, in_row(r, row), op->k, 1, DTYPE_F32,
+	r->x->kern->matmul(&product, 1, in_row(r, op, row), op->k, 1, DTYPE_F32,
 		r->vector, 1, op->k, false,
 		(float *)(void *)scratch_of(r, thread));
 	/* e^-|product| is at most 1, so it does not overflow */
@@ -148,35 +149,98 @@ static void factor_row(void *arg, unsigned row, unsigned thread)
 		y[i] *= (product < 0 ? small : 1) / (1 + small);
 }
 
-static void quantize_row(void *arg, unsigned row, unsigned thread)
+static void quantize_row(
+	struct run *r, const struct op *op, uint32_t row, unsigned thread)
+{
+	r->x->kern->quantize(r->x->arena + op->out + row * kern_q8_bytes(op->k),
+		in_row(r, op, row), op->k);
+}
+
+static row_fn *row_fn_of(const struct op *op)
+{
+	static row_fn *const of_row[OP_SUM_PICKS + 1] = {
+		[OP_RMSNORM] = rmsnorm_row,
+		[OP_HEAD_NORM] = head_norm_row,
+		[OP_ROPE] = rope_row,
+		[OP_SWIGLU] = swiglu_row,
+		[OP_QUANTIZE] = quantize_row,
+		[OP_ADD] = add_row,
+		[OP_FACTOR] = factor_row,
+	};
+
+	return of_row[op->kind];
+}
+
+static bool takes_vector(const struct op *op)
+{
+	return op->kind == OP_RMSNORM || op->kind == OP_HEAD_NORM ||
+		op->kind == OP_FACTOR;
+}
+
+unsigned run_op_group(const struct op *op, unsigned n)
+{
+	bool vector = false;
+	unsigned i;
+
+	for (i = 0; i < n && row_fn_of(op + i); i++) {
+		if (vector && takes_vector(op + i))
+			break;
+		vector |= takes_vector(op + i);
+	}
+	return i ? i : 1;
+}
+
+static void rows_part(void *arg, unsigned part, unsigned thread)
 {
 	struct run *r = arg;
-	size_t bytes = kern_q8_bytes(r->op->k);
+	uint32_t row = part * r->together, end = row + r->together;
 
-	r->x->kern->quantize(r->x->arena + r->op->out + row * bytes,
-		in_row(r, row), r->op->k);
+	end = end < r->set.rows ? end : r->set.rows;
+	for (; row < end; row++)
+		for (unsigned i = 0; i < r->n_ops; i++)
+			row_fn_of(r->op + i)(r, r->op + i, row, thread);
 }
+
+/* Run the group of r->n_ops operators. A thread takes several rows at a time,
+ * and runs all operators for a row while the row is in its cache. */
+static void rows(struct run *r)
+{
+	uint32_t parts = 4 * workers_count(r->x->workers);
+	uint64_t values = 0;
+
+	for (unsigned i = 0; i < r->n_ops; i++)
+		values += r->op[i].n;
+	r->together = (r->set.rows + parts - 1) / parts;
+	spread(r, values * r->set.rows * WORKERS_VALUE, rows_part,
+		(r->set.rows + r->together - 1) / r->together);
+}
+
+/* ---- operators of experts that use other rows ---------------------------- */
 
 static void gather_row(void *arg, unsigned row, unsigned thread)
 {
 	struct run *r = arg;
+	const struct op *op = r->op;
 
-	memcpy(out_row(r, row), in_row(r, r->expert_row[row]),
-		r->op->n * sizeof(float));
+	memcpy(out_row(r, op, row), in_row(r, op, r->expert_row[row]),
+		op->n * sizeof(float));
 }
 
 static void sum_picks_row(void *arg, unsigned row, unsigned thread)
 {
 	struct run *r = arg;
+	const struct op *op = r->op;
 	uint32_t n = r->g->model.n_used;
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct pick_made pick = r->picks.made[row * n + i];
 
-		r->x->kern->add_scaled(out_row(r, row), in_row(r, pick.slot),
-			pick.weight, r->op->n);
+		r->x->kern->add_scaled(out_row(r, op, row),
+			in_row(r, op, pick.slot), pick.weight, op->n);
 	}
 }
+
+/* ---- matrix products ----------------------------------------------------- */
 
 /* Multiply all rows by one part of the weights. The results are consecutive
  * columns of the output, written to y, whose rows are ldy floats apart. Returns
@@ -186,9 +250,9 @@ static uint32_t multiply(
 {
 	const struct op *op = r->op;
 	const struct kern_rows rows = {
-		.x = op->int8 ? NULL : in_row(r, 0),
+		.x = op->int8 ? NULL : in_row(r, op, 0),
 		.ldx = op->k,
-		.q8 = op->int8 ? in_row(r, 0) : NULL,
+		.q8 = op->int8 ? in_row(r, op, 0) : NULL,
 		.n = r->set.rows,
 		.w_f16 = r->g->model.precision == WIRE_NPU,
 	};
@@ -214,7 +278,7 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 	const struct kern *kern = r->x->kern;
 	const struct op *op = r->op;
 	uint32_t from = part * r->piece * r->unit + op->first;
-	uint32_t n = multiply(r, part, thread, out_row(r, 0) + from, op->n);
+	uint32_t n = multiply(r, part, thread, out_row(r, op, 0) + from, op->n);
 	const float *bias = NULL;
 
 	/* copy the bias over the weights in the TCM (on-chip memory), which the
@@ -224,7 +288,7 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 			r->weights + op->bias.offset + from * 4, n * 4,
 			tcm_of(r, thread));
 	for (uint32_t row = 0; row < r->set.rows; row++) {
-		float *y = out_row(r, row) + from;
+		float *y = out_row(r, op, row) + from;
 
 		if (bias)
 			kern->add(y, bias, n);
@@ -286,8 +350,8 @@ static void kv_write(struct run *r)
 	for (uint32_t i = 0; i < r->set.rows; i++) {
 		uint32_t at = r->set.row[i].slot * stride;
 
-		store(r, k + at, in_row(r, i));
-		store(r, v + at, out_row(r, i));
+		store(r, k + at, in_row(r, r->op, i));
+		store(r, v + at, out_row(r, r->op, i));
 	}
 }
 
@@ -328,8 +392,8 @@ static uint32_t attend_batch(struct run *r, uint32_t at, uint32_t end,
 		uint32_t *own = c.slot + c.used;
 		struct kern_query *query = &c.query[rows++];
 
-		*query = (struct kern_query){ .q = in_row(r, i) + q,
-			.out = out_row(r, i) + q,
+		*query = (struct kern_query){ .q = in_row(r, r->op, i) + q,
+			.out = out_row(r, r->op, i) + q,
 			.span = s->span + s->row[i].first_span,
 			.n_spans = s->row[i].n_spans,
 			.own = own,
@@ -356,7 +420,8 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 	for (uint32_t i = at; i < end;)
 		i += attend_batch(r, i, end, kv_head, thread);
 	for (; at < end; at++)
-		round_output(r, out_row(r, r->set.order[at]) + kv_head * n, n);
+		round_output(r, r->op,
+			out_row(r, r->op, r->set.order[at]) + kv_head * n, n);
 	r->x->beat(r->x->beat_arg);
 }
 
@@ -526,28 +591,17 @@ static void likely(struct run *r)
 
 /* ---- dispatch of operators ----------------------------------------------- */
 
+void run_op_begin(struct run *r, const struct op *op)
+{
+	if (takes_vector(op))
+		r->vector = run_vector(r, op->w);
+}
+
 void run_op(struct run *r)
 {
-	/* The functions that compute one row of an operator. They are called
-	 * for each row of the run, but not for padding rows. */
-	static void (*const of_row[])(void *, unsigned, unsigned) = {
-		[OP_RMSNORM] = rmsnorm_row,
-		[OP_HEAD_NORM] = head_norm_row,
-		[OP_ROPE] = rope_row,
-		[OP_SWIGLU] = swiglu_row,
-		[OP_QUANTIZE] = quantize_row,
-		[OP_ADD] = add_row,
-		[OP_FACTOR] = factor_row,
-		[OP_GATHER] = gather_row,
-		[OP_SUM_PICKS] = sum_picks_row,
-	};
 	const struct op *op = r->op;
-	uint64_t values = (uint64_t)r->set.rows * op->n *
-		(op->kind == OP_SUM_PICKS ? r->g->model.n_used : 1);
+	uint64_t values = (uint64_t)r->set.rows * op->n;
 
-	if (op->kind == OP_RMSNORM || op->kind == OP_HEAD_NORM ||
-		op->kind == OP_FACTOR)
-		r->vector = run_vector(r, op->w);
 	switch (op->kind) {
 	case OP_MATMUL:
 		matmul(r);
@@ -561,8 +615,14 @@ void run_op(struct run *r)
 	case OP_LIKELY:
 		likely(r);
 		break;
+	case OP_GATHER:
+		spread(r, values * WORKERS_VALUE, gather_row, r->set.rows);
+		break;
+	case OP_SUM_PICKS:
+		spread(r, values * r->g->model.n_used * WORKERS_VALUE,
+			sum_picks_row, r->set.rows);
+		break;
 	default:
-		spread(r, values * WORKERS_VALUE, of_row[op->kind],
-			r->set.rows);
+		rows(r);
 	}
 }

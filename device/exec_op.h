@@ -22,7 +22,10 @@
 struct run {
 	struct exec *x;
 	const struct graph *g;
+	/* the operator that runs, and the number of operators that run together
+	 * from it on (run_op_group) */
 	const struct op *op;
+	unsigned n_ops;
 	struct rowset set;
 	/* Only for an expert graph: the picks of the run (which rows chose
 	 * which experts). For the expert that runs now, expert_row[i] is the
@@ -44,9 +47,10 @@ struct run {
 	 * `piece` units. */
 	uint32_t unit, piece;
 	size_t unit_bytes;
-	/* For OP_ATTEND: k and v are the addresses of slot 0 of the layer's
-	 * keys and values; `together` is the number of rows in a part. */
+	/* For OP_ATTEND: the addresses of slot 0 of the layer's keys and
+	 * values. */
 	const uint8_t *k, *v;
+	/* number of rows in a part, for operators that have parts of rows */
 	uint32_t together;
 	/* cost of attention in one layer; set if there is a phone's profile */
 	struct price attention;
@@ -89,8 +93,17 @@ static inline uint32_t run_kv_addr(
 	return r->kv + (uint32_t)(part * m->kv_slots * m->kv_stride);
 }
 
-/* Run operator r->op for all rows of the run; returns when all workers are
- * done. */
+/* Returns how many of the n operators from `op` on can run together: operators
+ * that compute each row from the same row of their inputs, and of which at most
+ * one uses r->vector. Returns 1 if the first is not such an operator. */
+unsigned run_op_group(const struct op *op, unsigned n);
+
+/* Read the operator's vector of weights, if it has one. Called for each
+ * operator of a group before run_op. */
+void run_op_begin(struct run *, const struct op *);
+
+/* Run the r->n_ops operators from r->op on, for all rows of the run; returns
+ * when all workers are done. */
 void run_op(struct run *);
 
 #endif

@@ -1,7 +1,9 @@
 #include "tests/harness.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "device/cache.h"
+#include "device/exec_op.h"
 #include "tensor/kern.h"
 #include "tests/device/plain.h"
 
@@ -501,7 +503,39 @@ static void a_run_counts_its_bytes(void **state)
 	rig_close(&r);
 }
 
+static void operators_that_need_other_rows_run_alone(void **state)
+{
+	static const struct {
+		struct op op;
+		unsigned together; /* operators that run together from here */
+	} want[] = {
+		{ { .kind = OP_ADD }, 3 },
+		{ { .kind = OP_RMSNORM }, 2 },
+		{ { .kind = OP_QUANTIZE }, 1 },
+		{ { .kind = OP_MATMUL }, 1 },
+		/* two norms need two vectors of weights in the same memory */
+		{ { .kind = OP_HEAD_NORM }, 1 },
+		{ { .kind = OP_HEAD_NORM }, 3 },
+		{ { .kind = OP_ROPE }, 2 },
+		{ { .kind = OP_ROPE }, 1 },
+		{ { .kind = OP_KV_WRITE }, 1 },
+		{ { .kind = OP_ATTEND }, 1 },
+		{ { .kind = OP_GATHER }, 1 },
+		{ { .kind = OP_SUM_PICKS }, 1 },
+		{ { .kind = OP_SWIGLU }, 1 },
+	};
+	const unsigned n = ARRAY_LEN(want);
+	struct op op[ARRAY_LEN(want)];
+
+	for (unsigned i = 0; i < n; i++)
+		op[i] = want[i].op;
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(run_op_group(op + i, n - i), want[i].together);
+	assert_int_equal(run_op_group(op, 2), 2);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(operators_that_need_other_rows_run_alone),
 	cmocka_unit_test(f32_agrees_with_plain),
 	cmocka_unit_test(norms_of_whole_rows_agree_with_plain),
 	cmocka_unit_test(tiles_agree_with_plain),
