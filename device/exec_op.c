@@ -272,14 +272,18 @@ static uint32_t multiply(
 	return n;
 }
 
-static void matmul_part(void *arg, unsigned part, unsigned thread)
+static void matmul_part(void *arg, unsigned i, unsigned thread)
 {
 	struct run *r = arg;
 	const struct kern *kern = r->x->kern;
 	const struct op *op = r->op;
-	uint32_t from = part * r->piece * r->unit + op->first;
-	uint32_t n = multiply(r, part, thread, out_row(r, op, 0) + from, op->n);
+	unsigned part = kern_part(i, r->parts, workers_count(r->x->workers));
+	uint32_t from = part * r->piece * r->unit + op->first, n;
 	const float *bias = NULL;
+
+	if (part >= r->parts)
+		return;
+	n = multiply(r, part, thread, out_row(r, op, 0) + from, op->n);
 
 	/* copy the bias over the weights in the TCM (on-chip memory), which the
 	 * product no longer needs */
@@ -321,8 +325,9 @@ static void matmul(struct run *r)
 	bias = r->x->slice / sizeof(float) / r->unit;
 	r->piece = kern_piece(units, r->unit_bytes, most < bias ? most : bias,
 		workers_count(r->x->workers));
+	r->parts = ((uint32_t)units + r->piece - 1) / r->piece;
 	spread(r, (uint64_t)r->set.rows * op->w.rows * op->k, matmul_part,
-		((uint32_t)units + r->piece - 1) / r->piece);
+		kern_turns(r->parts, workers_count(r->x->workers)));
 }
 
 /* ---- attention --------------------------------------------------------- */

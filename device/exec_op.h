@@ -43,9 +43,9 @@ struct run {
 	const float *vector;
 	/* For OP_MATMUL: weights are divided into units, each one row of
 	 * weights or one strip of tiles (32 rows). unit: outputs of a unit;
-	 * unit_bytes: its size. A worker computes one part at a time, which has
-	 * `piece` units. */
-	uint32_t unit, piece;
+	 * unit_bytes: its size. A worker computes one of `parts` parts at a
+	 * time, which has `piece` units. */
+	uint32_t unit, piece, parts;
 	size_t unit_bytes;
 	/* For OP_ATTEND: the addresses of slot 0 of the layer's keys and
 	 * values. */
