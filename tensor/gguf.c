@@ -25,7 +25,10 @@ struct gguf {
 	size_t size; /* bytes of the file */
 	/* bytes of the header (keys and tensor declarations) */
 	size_t header_size;
-	bool mapped;
+	/* the open file, which is mapped at `data`; -1: the caller owns the
+	 * data
+	 */
+	int fd;
 	bool header_only;
 	uint32_t version;
 	uint64_t alignment;
@@ -251,6 +254,7 @@ static int parse(struct gguf **out, struct gguf_in in, size_t file_size,
 
 	if (!g)
 		return err_sys(in.e, ENOMEM, "cannot read a GGUF file");
+	g->fd = -1;
 	g->data = in.data;
 	g->size = file_size;
 	g->header_only = header_only;
@@ -297,16 +301,18 @@ int gguf_open(struct gguf **out, const char *path, struct err *e)
 			? err_sys(e, errno, "cannot map '%s'", path)
 			: 0;
 	}
-	fd_close(&fd);
-	if (ret)
-		return ret;
-	ret = gguf_parse(out, map, size, e);
+	if (!ret) {
+		ret = gguf_parse(out, map, size, e);
+		if (ret) {
+			munmap(map, size);
+			err_in(e, "'%s'", path);
+		}
+	}
 	if (ret) {
-		munmap(map, size);
-		err_in(e, "'%s'", path);
+		fd_close(&fd);
 		return ret;
 	}
-	(*out)->mapped = true;
+	(*out)->fd = fd;
 	return 0;
 }
 
@@ -314,13 +320,25 @@ void gguf_close(struct gguf *g)
 {
 	if (!g)
 		return;
-	if (g->mapped)
+	if (g->fd >= 0)
 		munmap((void *)(uintptr_t)g->data, g->size);
+	fd_close(&g->fd);
 	free(g->kv);
 	free(g->kv_order);
 	free(g->tensor);
 	free(g->tensor_order);
 	free(g);
+}
+
+const void *gguf_read(
+	const struct gguf *g, const void *at, size_t bytes, void *room)
+{
+	const uintptr_t from = (uintptr_t)at - (uintptr_t)g->data;
+
+	return g->fd >= 0 && from < g->size && bytes <= g->size - from &&
+			!fd_read_exact(g->fd, room, bytes, (int64_t)from)
+		? room
+		: at;
 }
 
 /* ---- accessors ---- */

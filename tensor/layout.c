@@ -1,14 +1,17 @@
 #include "tensor/layout.h"
 
 #include "base/workers.h"
+#include "tensor/gguf.h"
 #include "tensor/tile.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* number of strips (32 rows each) that a thread packs at a time */
-#define PART_STRIPS 16
+/* A thread packs up to this number of bytes of the source at a time, or one
+ * strip (32 rows) if a strip is larger. */
+#define PART_BYTES ((size_t)512 << 10)
 
 const char *const layout_names[] = { "rows", "tiles", "groups", "super", NULL };
 
@@ -60,47 +63,64 @@ size_t layout_bytes(enum dtype t, uint32_t n, uint32_t k)
 }
 
 struct pack {
-	enum dtype to, from;
+	enum dtype to;
 	/* the packed matrix; NULL if the values are only checked */
 	uint8_t *dst;
-	const uint8_t *src;
+	struct layout_source from;
 	uint32_t n, k;
+	uint32_t part_rows; /* rows of a part: whole strips */
+	size_t part_bytes;  /* bytes of a part of the source */
+	/* [threads][part_bytes], where a thread reads a part of the file; NULL
+	 * if the file is not read */
+	uint8_t *room;
 	_Atomic uint64_t nonfinite;
 };
-
-#define PART_ROWS (PART_STRIPS * TILE)
 
 /* Check the values of a part of the matrix, then pack the part. The check loads
  * the values into the CPU cache, so packing finds them there. */
 static void pack_part(void *arg, unsigned part, unsigned thread)
 {
 	struct pack *p = arg;
-	uint32_t first = part * PART_ROWS, rows = p->n - first;
-	const size_t row_bytes = dtype_row_bytes(p->from, p->k);
+	const enum dtype from = p->from.type;
+	const size_t row_bytes = dtype_row_bytes(from, p->k);
+	const uint32_t first = part * p->part_rows, left = p->n - first;
+	const uint32_t rows = left < p->part_rows ? left : p->part_rows;
+	const uint8_t *src = (const uint8_t *)p->from.data + first * row_bytes;
 
-	if (rows > PART_ROWS)
-		rows = PART_ROWS;
+	if (p->room)
+		src = gguf_read(p->from.file, src, rows * row_bytes,
+			p->room + thread * p->part_bytes);
 	atomic_fetch_add_explicit(&p->nonfinite,
-		dtype_not_finite(p->from, p->src + first * row_bytes,
-			(size_t)rows * p->k),
+		dtype_not_finite(from, src, (size_t)rows * p->k),
 		memory_order_relaxed);
 	if (!p->dst)
 		return;
-	if (p->to == p->from)
-		memcpy(p->dst + first * row_bytes, p->src + first * row_bytes,
-			rows * row_bytes);
+	if (p->to == from)
+		memcpy(p->dst + first * row_bytes, src, rows * row_bytes);
 	else
 		tile_pack(p->to,
 			p->dst + first / TILE * tile_strip_bytes(p->to, p->k),
-			p->from, p->src, p->n, p->k, first / TILE,
-			(rows + TILE - 1) / TILE);
+			from, src, rows, p->k, 0, (rows + TILE - 1) / TILE);
 }
 
 uint64_t layout_pack(struct workers *w, enum dtype to, void *dst,
-	enum dtype from, const void *src, uint32_t n, uint32_t k)
+	struct layout_source from, uint32_t n, uint32_t k)
 {
-	struct pack p = { to, from, dst, src, n, k, 0 };
+	const size_t strip = TILE * dtype_row_bytes(from.type, k);
+	const size_t all = (n + TILE - 1) / TILE, fit = PART_BYTES / strip;
+	const size_t most = fit < all ? fit : all, strips = most ? most : 1;
+	struct pack p = { .to = to,
+		.dst = dst,
+		.from = from,
+		.n = n,
+		.k = k,
+		.part_rows = (uint32_t)strips * TILE,
+		.part_bytes = strips * strip };
 
-	workers_run(w, pack_part, &p, (n + PART_ROWS - 1) / PART_ROWS);
+	/* without memory for the room, the data are accessed in the mapping */
+	if (from.file)
+		p.room = malloc(workers_count(w) * p.part_bytes);
+	workers_run(w, pack_part, &p, (n + p.part_rows - 1) / p.part_rows);
+	free(p.room);
 	return atomic_load_explicit(&p.nonfinite, memory_order_relaxed);
 }

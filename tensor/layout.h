@@ -52,12 +52,21 @@ const char *layout_type_name(uint32_t type);
 /* Bytes of an [n][k] matrix of a GGUF type or of a tiled type. */
 size_t layout_bytes(enum dtype, uint32_t n, uint32_t k);
 
+/* A matrix to convert. */
+struct layout_source {
+	enum dtype type; /* a GGUF type */
+	const void *data;
+	/* the open file that `data` belongs to, which is then read with
+	 * gguf_read; NULL: access `data` in memory */
+	const struct gguf *file;
+};
+
 /*
- * Convert an [n][k] matrix at `src` from GGUF type `from` to type `to`, on the
- * threads of the pool. If dst is NULL, only check the values. Returns the
- * number of values that are not finite (dtype_not_finite).
+ * Convert an [n][k] matrix to type `to`, on the threads of the pool. If dst is
+ * NULL, only check the values. Returns the number of values that are not finite
+ * (dtype_not_finite).
  */
 uint64_t layout_pack(struct workers *, enum dtype to, void *dst,
-	enum dtype from, const void *src, uint32_t n, uint32_t k);
+	struct layout_source from, uint32_t n, uint32_t k);
 
 #endif

@@ -194,7 +194,8 @@ static int fill(
 
 	if (c->opts->cancel && *c->opts->cancel)
 		return err_set(e, ECANCELED, "interrupted");
-	if (layout_pack(c->workers, from->type, NULL, from->type, src, n, k))
+	if (layout_pack(c->workers, from->type, NULL,
+		    (struct layout_source){ from->type, src }, n, k))
 		return err_set(e, EDOM,
 			"tensor '%.*s' has weights that are infinite or not a "
 			"number; download or make the model file again",

@@ -113,7 +113,8 @@ void requant(struct workers *w, enum dtype to, void *dst, enum dtype from,
 		.by_channel = by_channel };
 
 	if (!by_channel && (to == from || tile_info(to))) {
-		layout_pack(w, to, dst, from, src, n, k);
+		layout_pack(
+			w, to, dst, (struct layout_source){ from, src }, n, k);
 		return;
 	}
 	assert(dtype_info(to)->from_f32);

@@ -20,6 +20,7 @@ struct packing {
 	enum layout layout;
 	bool small;
 	struct workers *workers;
+	const struct gguf *file;
 };
 
 static size_t n_values(const struct gguf_tensor *t)
@@ -72,7 +73,8 @@ static struct draft_tensor take(
 		dtype_info(t->type)->to_f32(
 			(float *)(void *)*at, t->data, n_values(t));
 	else
-		layout_pack(p->workers, out.type, *at, t->type, t->data,
+		layout_pack(p->workers, out.type, *at,
+			(struct layout_source){ t->type, t->data, p->file },
 			(uint32_t)t->dim[1], (uint32_t)t->dim[0]);
 	*at += bytes;
 	return out;
@@ -149,6 +151,7 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 	struct packing p = {
 		.layout = arithmetic == DRAFT_INT8 ? LAYOUT_TILES : LAYOUT_ROWS,
 		.workers = workers,
+		.file = m->gguf,
 	};
 	/* The output matrix of an EAGLE head can be the target's output matrix,
 	 * in the target's flash image. */

@@ -152,9 +152,10 @@ static void load_expert(
 		const char *src = layer[i]->data;
 
 		x->not_finite += layout_pack(workers, to[i].type,
-			dst + to[i].offset, layer[i]->type,
-			src + expert % m->n_expert * bytes, to[i].rows,
-			to[i].cols);
+			dst + to[i].offset,
+			(struct layout_source){ layer[i]->type,
+				src + expert % m->n_expert * bytes, m->gguf },
+			to[i].rows, to[i].cols);
 	}
 	buffer_end(b, at, x->slot_bytes, BUFFER_WRITE);
 }

@@ -347,8 +347,10 @@ static int load_block(const struct model *m, struct workers *workers,
 
 			if (t)
 				b->not_finite += layout_pack(workers,
-					to[k].type, dst + to[k].offset, t->type,
-					t->data, to[k].rows, to[k].cols);
+					to[k].type, dst + to[k].offset,
+					(struct layout_source){
+						t->type, t->data, m->gguf },
+					to[k].rows, to[k].cols);
 		}
 	}
 	buffer_end(b->buffer, b->at, b->bytes, BUFFER_WRITE);

@@ -87,9 +87,11 @@ static int pack_output(
 	l->part_bytes = layout_bytes(l->type, PART_OUTPUTS, k);
 	l->weights = t->data;
 	if (p ? !p->output.rows : l->type == t->type) {
-		l->odd_weights = p ? 0
-				   : layout_pack(l->workers, t->type, NULL,
-					     t->type, t->data, n, k);
+		l->odd_weights = p
+			? 0
+			: layout_pack(l->workers, t->type, NULL,
+				  (struct layout_source){ t->type, t->data }, n,
+				  k);
 		return 0;
 	}
 	l->streamed = streamed;
@@ -103,8 +105,9 @@ static int pack_output(
 	l->weights = l->packed;
 	if (p)
 		return packed_read(p, IMAGE_OUTPUT, 0, l->packed, e);
-	l->odd_weights = layout_pack(
-		l->workers, l->type, l->packed, t->type, t->data, n, k);
+	l->odd_weights = layout_pack(l->workers, l->type, l->packed,
+		(struct layout_source){ t->type, t->data, l->model->gguf }, n,
+		k);
 	return 0;
 }
 

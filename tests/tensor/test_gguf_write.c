@@ -74,7 +74,8 @@ static void test_write(void **state)
 	struct gguf *g = NULL;
 	struct err e = { 0 };
 	char path[4200];
-	uint8_t bytes[124 + 34];
+	uint8_t bytes[124 + 34], room[34];
+	const void *data;
 
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(i * 3);
@@ -103,6 +104,13 @@ static void test_write(void **state)
 	assert_int_equal(gguf_tensor(g, "a")->dim[1], 3);
 	assert_int_equal(gguf_tensor(g, "b")->offset % 32, 0);
 	assert_int_equal(gguf_file_bytes(g) % 32, 0);
+	/* from the file, and from the mapping if the file has become short */
+	data = gguf_tensor(g, "b")->data;
+	assert_ptr_equal(gguf_read(g, data, 34, room), room);
+	assert_memory_equal(room, bytes + 120, 34);
+	assert_ptr_equal(gguf_read(g, bytes, 34, room), bytes);
+	assert_int_equal(truncate(path, 200), 0);
+	assert_ptr_equal(gguf_read(g, data, 34, room), data);
 	gguf_close(g);
 }
 

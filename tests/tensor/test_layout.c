@@ -76,6 +76,7 @@ static void packing_does_not_depend_on_threads(void **state)
 	size_t from = layout_bytes(DTYPE_Q8_0, N, K);
 	uint8_t *src = malloc(from), *want = malloc(bytes),
 		*got = malloc(bytes);
+	const struct layout_source from_src = { DTYPE_Q8_0, src };
 	struct workers *w;
 	struct err e;
 
@@ -85,9 +86,9 @@ static void packing_does_not_depend_on_threads(void **state)
 	memset(got, 0xa5, bytes);
 	tile_pack(DTYPE_TILE_Q8_0, want, DTYPE_Q8_0, src, N, K, 0,
 		(N + TILE - 1) / TILE);
-	layout_pack(w, DTYPE_TILE_Q8_0, got, DTYPE_Q8_0, src, N, K);
+	layout_pack(w, DTYPE_TILE_Q8_0, got, from_src, N, K);
 	assert_memory_equal(got, want, bytes);
-	layout_pack(w, DTYPE_Q8_0, got, DTYPE_Q8_0, src, N, K);
+	layout_pack(w, DTYPE_Q8_0, got, from_src, N, K);
 	assert_memory_equal(got, src, from);
 	workers_close(w);
 	free(src);

@@ -77,7 +77,9 @@ static void check_extent(const struct model *a, const struct model *b,
 			       : layout_type(b->packed->layout, t->type, k,
 					 SIZE_MAX));
 		assert_int_equal(layout_pack(w, (enum dtype)x->type, want + at,
-					 t->type, matrix_of(t, matrix), n, k),
+					 (struct layout_source){ t->type,
+						 matrix_of(t, matrix) },
+					 n, k),
 			0);
 		at = align_up(at + layout_bytes((enum dtype)x->type, n, k),
 			PACKED_ALIGN);

@@ -56,9 +56,11 @@ static void make_want(struct fixture *f)
 			const struct gguf_tensor *g = f->file->layer[l][t];
 
 			layout_pack(f->workers, w[t].type,
-				f->want[i] + w[t].offset, g->type,
-				(const char *)g->data +
-					i % EXPERTS * (g->bytes / EXPERTS),
+				f->want[i] + w[t].offset,
+				(struct layout_source){ g->type,
+					(const char *)g->data +
+						i % EXPERTS *
+							(g->bytes / EXPERTS) },
 				w[t].rows, w[t].cols);
 		}
 	}
