@@ -113,7 +113,7 @@ static int read_image(
 	for (uint32_t l = 0; l < m->n_layer; l++)
 		n += packed_layer_bytes(p, l);
 	w->layer = calloc(m->n_layer, sizeof(*w->layer));
-	w->packed = at = aligned_alloc(DRAFT_ALIGN, n);
+	w->packed = at = hugemem_reserve(n);
 	if (!w->layer || !at)
 		return no_memory(w, n, e);
 	memcpy(at, m->output_norm->data, norm);
