@@ -100,7 +100,7 @@ static void pack_part(void *arg, unsigned part, unsigned thread)
 	else
 		tile_pack(p->to,
 			p->dst + first / TILE * tile_strip_bytes(p->to, p->k),
-			from, src, rows, p->k, 0, (rows + TILE - 1) / TILE);
+			from, src, rows, p->k);
 }
 
 uint64_t layout_pack(struct workers *w, enum dtype to, void *dst,

@@ -411,22 +411,21 @@ static void pack_values(enum dtype to, uint8_t *dst, enum dtype from,
 }
 
 void tile_pack(enum dtype to, void *dst, enum dtype from, const void *src,
-	uint32_t n, uint32_t k, uint32_t first, uint32_t count)
+	uint32_t n, uint32_t k)
 {
 	const size_t strip = tile_strip_bytes(to, k);
 	const size_t row = dtype_row_bytes(from, k);
+	const uint8_t *rows = src;
+	uint8_t *to_strip = dst;
 
 	assert(strip && row);
-	for (uint32_t s = 0; s < count; s++) {
-		const uint64_t j = ((uint64_t)first + s) * TILE;
-		const unsigned live = n - j < TILE ? (unsigned)(n - j) : TILE;
-		const uint8_t *rows = (const uint8_t *)src + j * row;
-		uint8_t *to_strip = (uint8_t *)dst + s * strip;
-
-		assert(j < n);
+	for (uint32_t live; n; n -= live) {
+		live = n < TILE ? n : TILE;
 		if (tile_is_exact(to, from))
 			pack_blocks(format_of(to), to_strip, rows, live, k);
 		else
 			pack_values(to, to_strip, from, rows, live, k);
+		rows += live * row;
+		to_strip += strip;
 	}
 }

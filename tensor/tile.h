@@ -91,13 +91,12 @@ void tile_decode(enum dtype type, float *dst, const void *src);
 bool tile_is_exact(enum dtype to, enum dtype from);
 
 /*
- * Repack the strips [first, first + count) of an [n][k] matrix of GGUF type
- * `from`. k is a multiple of the type's block. src is the whole matrix; strip
- * `first` is written to the beginning of dst. If tile_is_exact, codes and
- * scales are copied, else the tiles are encoded from float32. Several threads
- * may pack strips of one matrix. Uses 36 KiB of stack.
+ * Repack an [n][k] matrix of GGUF type `from`, or n of its rows, beginning with
+ * the first row of a strip. k is a multiple of the type's block. If
+ * tile_is_exact, codes and scales are copied, else the tiles are encoded from
+ * float32. Several threads may pack strips of one matrix. Uses 36 KiB of stack.
  */
 void tile_pack(enum dtype to, void *dst, enum dtype from, const void *src,
-	uint32_t n, uint32_t k, uint32_t first, uint32_t count);
+	uint32_t n, uint32_t k);
 
 #endif

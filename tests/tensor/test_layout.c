@@ -84,8 +84,7 @@ static void packing_does_not_depend_on_threads(void **state)
 		src[i] = (uint8_t)(i * 131 >> 3);
 	assert_ok(workers_open(&w, 3, &e), &e);
 	memset(got, 0xa5, bytes);
-	tile_pack(DTYPE_TILE_Q8_0, want, DTYPE_Q8_0, src, N, K, 0,
-		(N + TILE - 1) / TILE);
+	tile_pack(DTYPE_TILE_Q8_0, want, DTYPE_Q8_0, src, N, K);
 	layout_pack(w, DTYPE_TILE_Q8_0, got, from_src, N, K);
 	assert_memory_equal(got, want, bytes);
 	layout_pack(w, DTYPE_Q8_0, got, from_src, N, K);

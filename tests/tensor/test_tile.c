@@ -248,12 +248,14 @@ static void check_exact(enum dtype to, enum dtype from, unsigned n, unsigned k)
 
 	memset(whole, 0xa5, size);
 	memset(parts, 0x5a, size);
-	tile_pack(to, whole, from, rows, n, k, 0, strips);
+	tile_pack(to, whole, from, rows, n, k);
 	check_rows(to, whole, from, rows, n, k);
 	check_filling(to, whole, n, k);
 
 	for (unsigned s = strips; s-- > 0;)
-		tile_pack(to, parts + s * strip, from, rows, n, k, s, 1);
+		tile_pack(to, parts + s * strip, from,
+			rows + s * 32 * dtype_row_bytes(from, k),
+			n - s * 32 < 32 ? n - s * 32 : 32, k);
 	assert_memory_equal(whole, parts, size);
 	free(rows);
 	free(whole);
@@ -286,8 +288,7 @@ static void test_exact_bits(void **state)
 		rows[1 + 2 * i] = (uint8_t)i;
 		rows[2 + 2 * i] = (uint8_t)(i >> 8);
 	}
-	tile_pack(DTYPE_TILE_F16, packed + 1, DTYPE_F16, rows + 1, n, k, 0,
-		n / 32);
+	tile_pack(DTYPE_TILE_F16, packed + 1, DTYPE_F16, rows + 1, n, k);
 	for (unsigned j = 0; j < n; j++) {
 		for (unsigned i = 0; i < k; i++) {
 			const unsigned at =
@@ -315,7 +316,7 @@ static void test_exact_is_not_requantized(void **state)
 		rows[18 * n] = 0x00;
 		rows[18 * n + 1] = 0x3c;
 	}
-	tile_pack(DTYPE_TILE_Q4_0, tile, DTYPE_Q4_0, rows, 32, 32, 0, 1);
+	tile_pack(DTYPE_TILE_Q4_0, tile, DTYPE_Q4_0, rows, 32, 32);
 	for (int i = 0; i < 512; i++)
 		assert_int_equal(tile[i], 0x99);
 	for (int n = 0; n < 32; n++)
@@ -341,7 +342,7 @@ static void test_q4_0_tile(void **state)
 	}
 	rows[5][2] = 0xef;   /* k = 0: 15; k = 16: 14 instead of 15 */
 	rows[31][17] = 0x0c; /* k = 15: 12; k = 31: 0 instead of 12 */
-	tile_pack(DTYPE_TILE_Q4_0, tile, DTYPE_Q4_0, rows, 32, 32, 0, 1);
+	tile_pack(DTYPE_TILE_Q4_0, tile, DTYPE_Q4_0, rows, 32, 32);
 	assert_memory_equal(tile, first, 16);
 	assert_memory_equal(tile + 16, first, 16);
 	/* k = 16 and 17: as in `first` except for output 5 */
@@ -501,16 +502,16 @@ static void check_packed(enum dtype to, enum dtype from, unsigned n, unsigned k,
 	uint8_t *packed = malloc(size), *parts = malloc(size), want[2048];
 	float values[1024];
 
-	tile_pack(to, packed, from, rows, n, k, 0, strips);
+	tile_pack(to, packed, from, rows, n, k);
 	for (unsigned i = 0; i < strips * tiles; i++) {
 		tile_of_rows(values, from, rows, n, k, i / tiles, i % tiles);
 		tile_encode(to, want, values);
 		assert_memory_equal(packed + i * bytes, want, bytes);
 	}
-	tile_pack(to, parts, from, rows, n, k, 0, 1);
+	tile_pack(to, parts, from, rows, n < 32 ? n : 32, k);
 	if (strips > 1)
-		tile_pack(to, parts + tiles * bytes, from, rows, n, k, 1,
-			strips - 1);
+		tile_pack(to, parts + tiles * bytes, from,
+			rows + 32 * dtype_row_bytes(from, k), n - 32, k);
 	assert_memory_equal(packed, parts, size);
 	free(packed);
 	free(parts);
@@ -586,7 +587,7 @@ static double relative_error(
 	float *row = malloc(k * sizeof(*row));
 	double error = 0, power = 0;
 
-	tile_pack(type, packed, DTYPE_F32, x, n, k, 0, n / 32);
+	tile_pack(type, packed, DTYPE_F32, x, n, k);
 	for (unsigned j = 0; j < n; j++, x += k) {
 		row_of_tiles(type, row, packed, k, j);
 		for (unsigned i = 0; i < k; i++) {
