@@ -284,7 +284,6 @@ static void matmul_part(void *arg, unsigned i, unsigned thread)
 	if (part >= r->parts)
 		return;
 	n = multiply(r, part, thread, out_row(r, op, 0) + from, op->n);
-
 	/* copy the bias over the weights in the TCM (on-chip memory), which the
 	 * product no longer needs */
 	if (op->bias.rows)

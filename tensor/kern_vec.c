@@ -360,46 +360,34 @@ static ALWAYS_INLINE vec round_f16(vec x, ivec *saturated)
 		(vec)(sign | pick(mag < 0x1p-14f, (ivec)tiny, normal)), x);
 }
 
-static size_t lane_total(ivec lanes)
-{
-	size_t total = 0;
-
-	for (int l = 0; l < VEC_LANES; l++)
-		total += (uint32_t)lanes[l];
-	return total;
-}
-
 static size_t vec_round_f16(float *x, size_t n)
 {
 	ivec lanes = { 0 };
-	size_t i = 0;
+	size_t i = 0, saturated = 0;
 
 	for (; i + VEC_LANES <= n; i += VEC_LANES)
 		store(x + i, round_f16(load(x + i), &lanes));
 	n -= i;
 	store_some(x + i, round_f16(load_some(x + i, n), &lanes), n);
-	return lane_total(lanes);
+	for (int l = 0; l < VEC_LANES; l++)
+		saturated += (uint32_t)lanes[l];
+	return saturated;
 }
 
 static size_t vec_store_f16(uint16_t *to, float *x, size_t n)
 {
-	ivec lanes = { 0 };
+	const size_t saturated = vec_round_f16(x, n);
 	size_t i = 0;
 	hvec half;
-	vec v;
 
 	for (; i + VEC_LANES <= n; i += VEC_LANES) {
-		v = round_f16(load(x + i), &lanes);
-		half = narrow(v);
-		store(x + i, v);
+		half = narrow(load(x + i));
 		memcpy(to + i, &half, sizeof(half));
 	}
 	n -= i;
-	v = round_f16(load_some(x + i, n), &lanes);
-	half = narrow(v);
-	store_some(x + i, v, n);
+	half = narrow(load_some(x + i, n));
 	memcpy(to + i, &half, n * sizeof(*to));
-	return lane_total(lanes);
+	return saturated;
 }
 
 #define TABLE(isa, product, peak)                                             \
