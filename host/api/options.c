@@ -189,12 +189,13 @@ static const struct opt pair_rows[] = {
 		"its size after the start plus 256 MiB" },
 	{ OPT_CHOICE, 0, "placement", IN(session.placement), NULL,
 		"which weights stay in the address window if not all fit "
-		"(belady). To make room for a block of layers, belady evicts "
-		"the block whose next use is furthest away, paging evicts the "
-		"least recently used block, and drop-all evicts all other "
-		"blocks. With swap some layers stay, and the others are copied "
-		"into two buffers of the window before they are needed. fixed "
-		"fails unless all weights fit",
+		"({}). auto: with a phone's clock swap, if that is possible; "
+		"otherwise belady. To make room for a block of layers, belady "
+		"evicts the block whose next use is furthest away, paging "
+		"evicts the least recently used block, and drop-all evicts all "
+		"other blocks. With swap some layers stay, and the others are "
+		"copied into two buffers of the window before they are needed. "
+		"fixed fails unless all weights fit",
 		.choices = placement_names },
 	{ OPT_FLAG, 0, "swap-poison", IN(session.swap_poison), NULL,
 		"for tests: overwrite a slot of --placement swap after the "

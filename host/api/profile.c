@@ -118,7 +118,7 @@ static json_t *key_of(const struct decoder *d)
 		"precision", precision_names[o->precision], "coherence",
 		coherence_names[o->coherence], "doorbell",
 		doorbell_names[o->doorbell], "placement",
-		placement_names[o->placement], "resident_layers",
+		placement_names[s.placement], "resident_layers",
 		(int)s.resident_layers, "resident_runs", (int)s.resident_runs,
 		"stage_slots", (int)o->stage_slots, "blocks", (int)s.blocks,
 		"rows", (int)(o->decode_rows < room ? o->decode_rows : room),

@@ -264,12 +264,12 @@ static void device_text(const struct run_report *r, FILE *f)
 	const struct session_stats *s = &r->of.work;
 	const struct session_opts *o = r->of.pair;
 
-	if (o->placement != PLACEMENT_BELADY) {
+	if (s->placement != PLACEMENT_BELADY) {
 		fprintf(f,
 			"placement    %s: %.1f MiB of weights stay mapped, "
 			"%" PRIu64
 			" copies of %.1f MiB, the device waited %.3f s",
-			placement_names[o->placement], mib(s->resident_bytes),
+			placement_names[s->placement], mib(s->resident_bytes),
 			s->copies, mib(s->copied_bytes),
 			(double)s->stall_ns * 1e-9);
 		if (o->soc)
@@ -654,7 +654,7 @@ int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 		json_object_set_new(o, "history", part);
 	}
 	part = json_object();
-	put_str(part, "policy", placement_names[opts->placement]);
+	put_str(part, "policy", placement_names[s->placement]);
 	put_u64(part, "resident_bytes", s->resident_bytes);
 	put_u64(part, "temporary_blocks", s->temporary_blocks);
 	put_u64(part, "copies", s->copies);

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-const char *const placement_names[] = { "belady", "swap", "paging", "drop-all",
-	"fixed", NULL };
+const char *const placement_names[] = { "auto", "belady", "swap", "paging",
+	"drop-all", "fixed", NULL };
 _Static_assert(sizeof(placement_names) / sizeof(placement_names[0]) ==
 		PLACEMENT_COUNT + 1,
 	"each policy has a name");

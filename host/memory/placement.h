@@ -47,6 +47,8 @@ struct err;
 struct placement;
 
 enum placement_policy {
+	/* one of the other policies, which session_plan_placement chooses */
+	PLACEMENT_AUTO,
 	PLACEMENT_BELADY,
 	PLACEMENT_SWAP,
 	PLACEMENT_PAGING,
@@ -68,6 +70,7 @@ struct placement_window {
 	void *arg;
 };
 
+/* The policy is not PLACEMENT_AUTO or PLACEMENT_SWAP. */
 int placement_open(struct placement **out, uint32_t n_blocks,
 	enum placement_policy, const struct placement_window *, struct err *);
 void placement_close(struct placement *);

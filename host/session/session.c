@@ -399,6 +399,7 @@ void session_stats(const struct session *s, struct session_stats *out)
 
 	npu_stats(s->npu, &npu);
 	*out = s->stats;
+	out->placement = s->opts.placement;
 	if (s->placement) {
 		placement_stats(s->placement, &place);
 		out->maps = place.maps;

@@ -373,10 +373,14 @@ int session_cut_blocks(struct session *s, struct err *e)
 
 static int open_weights(struct session *s, struct err *e)
 {
-	bool swaps = s->opts.placement == PLACEMENT_SWAP;
+	bool swaps;
 	int ret;
 
 	s->strip_max = npu_welcome(s->npu)->tcm_share;
+	if (s->opts.placement == PLACEMENT_AUTO)
+		s->opts.placement = session_plan_placement(
+			s->model, &s->opts, s->strip_max);
+	swaps = s->opts.placement == PLACEMENT_SWAP;
 	ret = session_cut_blocks(s, e);
 	if (!ret && swaps)
 		ret = session_plan_swap(s, e);
@@ -488,6 +492,7 @@ static double mib(uint64_t bytes)
 static void advise_window(const struct session *s, struct err *e)
 {
 	static const char *const which[PLACEMENT_COUNT] = {
+		[PLACEMENT_AUTO] = "one block of weights",
 		[PLACEMENT_BELADY] = "one block of weights",
 		[PLACEMENT_PAGING] = "one block of weights",
 		[PLACEMENT_DROP_ALL] = "one block of weights",

@@ -109,7 +109,8 @@ struct session_opts {
 	 * its size after the start of the process plus 256 MiB
 	 * (VA_HARD_SLACK) */
 	bool va_hard;
-	/* placement of the weights in the device's window */
+	/* placement of the weights in the device's window; an open session has
+	 * replaced PLACEMENT_AUTO by another policy */
 	enum placement_policy placement;
 	/* for tests: overwrite a swap slot (buffer of copied weights) after the
 	 * device has read the weights */

@@ -638,6 +638,30 @@ static int room_in(const struct model *m, const struct session_opts *o,
 	return ret;
 }
 
+/* Whether the device window has room for all that a session maps if its weights
+ * are placed by `policy`. */
+static bool fits(const struct model *m, const struct session_opts *opts,
+	size_t strip_max, enum placement_policy policy)
+{
+	struct session_opts o = *opts;
+	struct session_room r;
+
+	o.placement = policy;
+	return !room_in(m, &o, strip_max, &r) && r.total <= o.va_window &&
+		r.slots <= o.va_slots;
+}
+
+enum placement_policy session_plan_placement(
+	const struct model *m, const struct session_opts *o, size_t strip_max)
+{
+	bool swap = o->soc && !m->n_expert && !o->graph_switch &&
+		!o->va_extended && !o->beside &&
+		!fits(m, o, strip_max, PLACEMENT_FIXED) &&
+		fits(m, o, strip_max, PLACEMENT_SWAP);
+
+	return swap ? PLACEMENT_SWAP : PLACEMENT_BELADY;
+}
+
 bool session_plan_window(const struct model *m, const struct session_opts *opts,
 	size_t strip_max, const struct session_beside *beside,
 	struct session_room *r)

@@ -162,6 +162,15 @@ struct session_beside {
 };
 
 /*
+ * The policy for PLACEMENT_AUTO. PLACEMENT_SWAP if times are those of a phone
+ * (opts.soc), not all weights fit into the window, and that policy is possible;
+ * otherwise PLACEMENT_BELADY. On a phone copies run beside the NPU, and mapping
+ * does not; in wall-clock time the policies do not differ measurably.
+ */
+enum placement_policy session_plan_placement(
+	const struct model *, const struct session_opts *, size_t strip_max);
+
+/*
  * Compute the smallest device window in which a session can be opened. With
  * another session on the device (`beside` not NULL), the computed window is
  * large enough, but may not be the smallest. Returns false if no window is

@@ -4,6 +4,7 @@
 
 #include "base/counters.h"
 #include "host/memory/experts_stats.h"
+#include "host/memory/placement.h"
 #include "host/memory/staging_stats.h"
 #include "host/session/row_counts.h"
 #include "tensor/layout.h"
@@ -136,6 +137,8 @@ struct session_stats {
 #define SESSION_TYPE_ROWS                   struct row_counts
 #define SESSION_MEMBER(since, report, name) SESSION_TYPE_##since name;
 	SESSION_STATS(SESSION_MEMBER)
+	/* the policy that places the weights; not PLACEMENT_AUTO */
+	enum placement_policy placement;
 	/* bytes of weights that are mapped in the device's window now, except
 	 * staging slots and swap slots (buffers into which weights are streamed
 	 * or copied) */

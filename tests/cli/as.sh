@@ -147,6 +147,15 @@ for way in belady paging drop-all swap; do
     check_eq "copies with $way" "$last" 0
   fi
 done
+# By default, the weights of a shape that does not fit are swapped, unless
+# that is not possible; weights that fit are mapped.
+generate "${eight[@]}" --va-window 2G
+check_eq 'the text by default' "$essence" "$text"
+check_has 'the placement of 8B' "$out" '"placement":{"policy":"swap"'
+generate "${eight[@]}" --va-window 2G --prefill-chunk 64 --graph-switch best
+check_has 'the placement with switching' "$out" '"placement":{"policy":"belady"'
+generate -m "$tiny" --as qwen2.5-0.5b --as-type q4_0 --ctx 512
+check_has 'the placement of 0.5B' "$out" '"placement":{"policy":"belady"'
 run "$TANDEM" run "${eight[@]}" "${clock[@]}" -p Hi --placement fixed
 check_eq 'status with all mapped' "$status" 1
 check_has 'stderr with all mapped' "$err" 'try --placement swap'

@@ -174,6 +174,7 @@ static void test_mapped(void **state)
 	f->file.n_layer = 6; /* each layer is a block */
 	f->model = model_file_open(&f->file);
 	f->opts.exit_layers = 0;
+	f->opts.placement = PLACEMENT_BELADY;
 	f->opts.soc = &soc;
 	shape = shape_of(&f->file);
 	ps = mappings(f, &shape, &maps, &bytes);
