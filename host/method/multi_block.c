@@ -36,7 +36,7 @@
 struct multi_options {
 	double add, full;
 	double entropy;
-	uint32_t delay, refresh;
+	uint32_t delay;
 };
 
 /* clang-format off */
@@ -59,10 +59,6 @@ static const struct opt option_rows[] = {
 		"method multi-block: number of passes that still compute a "
 		"block without masks before it is cached ({})",
 		1, WIRE_MAX_ROWS },
-	{ OPT_UINT, 0, "refresh-every", IN(refresh), "N",
-		"method multi-block: recompute the keys and values of all "
-		"positions after every N passes (0: never)",
-		0, UINT32_MAX },
 };
 /* clang-format on */
 
@@ -70,12 +66,13 @@ static const struct opt_table multi_table = OPT_TABLE_INIT("diffusion",
 	option_rows, multi_options, .add = 0.1, .full = 0.95, .delay = 1);
 
 static const struct opt_table *const options[] = { &block_table,
-	&threshold_table, &multi_table, NULL };
+	&threshold_table, &refresh_table, &multi_table, NULL };
 
 /* The state of a request. The text d->x[0, d->last) consists of the prompt,
  * then the blocks in the order in which they were added. */
 struct text {
 	const struct multi_options *o;
+	uint32_t refresh; /* --refresh-every */
 	/*
 	 * guesses of at least this confidence are committed, unless by_entropy
 	 * is set
@@ -184,6 +181,8 @@ static uint32_t choose(struct denoising *d, const struct text *t)
 
 static int multi_start(struct denoising *d, struct err *e)
 {
+	const struct refresh_options *refresh =
+		method_options(d->env, &refresh_table);
 	const struct block_state *state = d->env->state;
 	struct text *t = d->own;
 	uint32_t limit = state->by_block ? session_context(d->session)
@@ -191,6 +190,7 @@ static int multi_start(struct denoising *d, struct err *e)
 	int ret;
 
 	t->o = method_options(d->env, &multi_table);
+	t->refresh = refresh->every;
 	t->threshold = denoising_threshold(d->env, THRESHOLD);
 	t->by_block = d->reads_prompt = state->by_block;
 	t->length = state->length;
@@ -239,8 +239,7 @@ static int multi_plan(struct denoising *d, struct err *e)
 	if (ret)
 		return ret;
 	if (!t->by_block &&
-		(!t->cached ||
-			(t->o->refresh && d->pass % t->o->refresh == 0))) {
+		(!t->cached || (t->refresh && d->pass % t->refresh == 0))) {
 		t->cached = 0;
 		denoising_whole_pass(d);
 	} else {

@@ -62,6 +62,13 @@ static const struct opt threshold_rows[] = {
 		"final (0.9; with --method block: off, see --block-steps)",
 		0, 1 },
 };
+
+static const struct opt refresh_rows[] = {
+	{ OPT_UINT, 0, "refresh-every", OPT_IN(refresh_options, every), "N",
+		"methods multi-block and fast-dllm: recompute the keys and "
+		"values of all positions in every N-th pass (0: never)",
+		0, UINT32_MAX },
+};
 /* clang-format on */
 
 const struct opt_table block_table = {
@@ -94,6 +101,14 @@ const struct opt_table threshold_table = {
 	.n = ARRAY_LEN(threshold_rows),
 	.defaults = &(const struct threshold_options){ .threshold = -1 },
 	.size = sizeof(struct threshold_options),
+};
+
+const struct opt_table refresh_table = {
+	.heading = "diffusion",
+	.rows = refresh_rows,
+	.n = ARRAY_LEN(refresh_rows),
+	.defaults = &(const struct refresh_options){ 0 },
+	.size = sizeof(struct refresh_options),
 };
 
 uint32_t denoising_length(const struct method_env *env)
@@ -340,15 +355,24 @@ void denoising_predict_masks(struct denoising *d, uint32_t from, uint32_t to)
 
 bool denoising_row_of(const struct denoising *d, uint32_t i, uint32_t *row)
 {
-	uint32_t at = d->at[i], from = d->row[0].position;
-
 	/* No row precedes the first position of a text, so that position is
 	 * predicted by its own row, even if rows predict the next position
 	 * (shift = 1). */
-	*row = at ? at - d->shift - from : 0;
-	if (i || !at || at >= from + d->shift)
+	uint32_t at = d->at[i], position = at ? at - d->shift : 0;
+	uint32_t low = 0, high = d->n_rows;
+
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (d->row[middle].position < position)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	*row = low;
+	if (low < d->n_rows && d->row[low].position == position)
 		return true;
-	assert(at == d->carried_at);
+	assert(!i && at == d->carried_at);
 	return false;
 }
 

@@ -66,6 +66,14 @@ struct threshold_options {
 };
 extern const struct opt_table threshold_table;
 
+/* Option --refresh-every of methods that cache keys and values which become
+ * stale. */
+struct refresh_options {
+	/* every so many passes all positions are computed; 0 means never */
+	uint32_t every;
+};
+extern const struct opt_table refresh_table;
+
 uint32_t denoising_length(const struct method_env *);
 
 /*

@@ -197,6 +197,47 @@ static void test_shifted_caches(void **state)
 
 /* ---- several blocks ------------------------------------------------------ */
 
+/*
+ * The cache `delayed`. If every pass recomputes all positions, no key or value
+ * is reused, so the text is that without a cache. Otherwise a pass computes
+ * only masks and the tokens of the pass before: with one token per pass, the
+ * k-th pass after the first over a block of 8 computes 8 - k masks and one
+ * token (with shifted logits the row before a mask, too).
+ */
+static void test_delayed_cache(void **state)
+{
+	struct diffusion_writer *w = *state;
+	struct diffusion_text t, none;
+
+	for (unsigned shifted = 0; shifted < 2; shifted++) {
+		dt_model(w, shifted ? dt_shifted_keys : dt_keys);
+		for (unsigned i = 0; i < LEVELS; i++) {
+			DT_WRITE(w, &none, "fast-dllm", "block=8", "canvas=40",
+				"cache=none", threshold[i]);
+			DT_WRITE(w, &t, "fast-dllm", "block=8", "canvas=40",
+				"cache=delayed", "refresh-every=1",
+				threshold[i]);
+			dt_same(&t, &none);
+			assert_int_equal(t.session.rows, none.session.rows);
+			DT_WRITE(w, &t, "fast-dllm", "block=8", "canvas=40",
+				"cache=delayed", threshold[i]);
+			assert_true(t.session.rows <= none.session.rows);
+			DT_WRITE(w, &t, "fast-dllm", "block=8", "canvas=40",
+				"cache=delayed", "refresh-every=3",
+				threshold[i]);
+			assert_true(t.session.rows <= none.session.rows);
+		}
+	}
+	dt_model(w, dt_keys);
+	DT_WRITE(w, &t, "fast-dllm", "block=8", "canvas=40", "cache=delayed",
+		"threshold=1");
+	assert_int_equal(passes(&t), 40);
+	/* 5 whole passes; 7 passes of each block with the block's masks, one
+	 * token, and the masks of later blocks */
+	assert_int_equal(t.session.rows,
+		5 * (9 + 40) + 5 * (28 + 7) + 7 * (32 + 24 + 16 + 8));
+}
+
 /* The method multi-block with one block at a time must equal fast-dllm without
  * a cache, which recomputes all positions. */
 static void test_one_block_at_a_time(void **state)
@@ -620,6 +661,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_caches_without_reuse_change_nothing),
 	TEST(test_fresh_cache),
 	TEST(test_shifted_caches),
+	TEST(test_delayed_cache),
 	TEST(test_one_block_at_a_time),
 	TEST(test_blocks),
 	TEST(test_delay),
