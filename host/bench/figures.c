@@ -137,6 +137,16 @@ FIGURE(right,
 FIGURE(revised,
 	100 * over((double)t->sum.drafts.revised, (double)t->sum.tokens))
 A_PASS(skipped, (double)t->sum.drafts.skipped)
+A_PASS(tails, (double)t->sum.drafts.tails)
+FIGURE(unstable,
+	100 * over((double)t->sum.drafts.unstable, (double)t->sum.tokens))
+FIGURE(left_pass,
+	over((double)t->sum.drafts.left_passes,
+		(double)t->sum.drafts.left_tokens))
+FIGURE(right_pass,
+	over((double)t->sum.drafts.right_passes,
+		(double)t->sum.drafts.right_tokens))
+FIGURE(watts, isnan(t->joules) ? t->joules : over(t->joules, t->seconds))
 A_PASS(refreshed, (double)t->sum.drafts.refreshed)
 A_PASS(maps, (double)t->sum.maps)
 A_PASS(copied, (double)t->sum.copied_bytes)

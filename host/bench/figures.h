@@ -114,6 +114,13 @@ figure_of figure_right;
  * computed. refreshed: rows per pass that the host computed while the device
  * ran the pass. */
 figure_of figure_revised, figure_skipped, figure_refreshed;
+/* Of llada-npu: share of the passes that begin with at most 4 masks in their
+ * block; percentage of tokens that may still change when their block is
+ * finished; mean number of the block's pass that replaces a mask in the left
+ * and in the right half of a block. */
+figure_of figure_tails, figure_unstable, figure_left_pass, figure_right_pass;
+/* mean power while decoding, in W */
+figure_of figure_watts;
 /* Per pass: maps and unmaps of the address window, weight bytes copied into the
  * window's slots, and seconds that the device was idle because it waited for
  * weights outside the window. */

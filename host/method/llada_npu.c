@@ -40,6 +40,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* A pass that begins with so few masks in the block counts as a tail: section
+ * 5.5 of the paper finds later blocks worth computing from 4 masks on. */
+#define TAIL 4
+
 enum draft_input { DRAFT_MASK, DRAFT_VISIBLE };
 static const char *const draft_inputs[] = { "mask", "visible", NULL };
 
@@ -149,6 +153,8 @@ struct text {
 	 * became the current block.
 	 */
 	bool by_block, unchecked;
+	/* number of passes before the current block's first pass */
+	uint32_t began;
 	/* whether the latest pass changed tokens of the block, or made
 	 * positions visible or invisible */
 	bool changed;
@@ -277,6 +283,21 @@ static void put_rows(struct text *t)
 	d->pass++;
 }
 
+/* A pass has replaced the mask at a position of the current block. */
+static void count_filled(const struct text *t, uint32_t at)
+{
+	const struct denoising *d = t->d;
+	uint64_t pass = d->pass - t->began;
+
+	if (at - d->begin < t->length / 2) {
+		t->stats->left_tokens++;
+		t->stats->left_passes += pass;
+	} else {
+		t->stats->right_tokens++;
+		t->stats->right_passes += pass;
+	}
+}
+
 /*
  * Apply the guesses of the pass. Returns the number of positions that became
  * visible. A guess in a later block only replaces the draft of its position. If
@@ -320,7 +341,10 @@ static uint32_t apply_guesses(struct text *t)
 			p->pinned = false;
 		seen += !!(change & CHANGE_SEEN);
 		changes |= change;
-		promoted += masked && p->stage != STAGE_INVISIBLE;
+		if (masked && p->stage != STAGE_INVISIBLE) {
+			promoted++;
+			count_filled(t, g->at);
+		}
 		if (p->stage == STAGE_INVISIBLE &&
 			(!best || g->confidence > best->confidence))
 			best = g;
@@ -330,6 +354,7 @@ static uint32_t apply_guesses(struct text *t)
 
 		rule.revise &= !d->form;
 		stages_promote(&t->place[best->at], &rule, best);
+		count_filled(t, best->at);
 		seen++;
 	}
 	t->unchecked = false;
@@ -384,6 +409,7 @@ static void begin_block(struct text *t)
 	for (uint32_t at = d->begin; at < d->end; at++)
 		t->place[at].stale |= t->o->from == FROM_BLOCK;
 	d->begin = d->end;
+	t->began = d->pass;
 	if (end > d->limit)
 		end = d->limit;
 	if (d->last < end)
@@ -487,10 +513,11 @@ static int npu_prompt(struct denoising *d, uint32_t row, struct err *e)
 static int npu_plan(struct denoising *d, struct err *e)
 {
 	struct text *t = d->own;
-	uint32_t at, end;
+	uint32_t at, end, masks = count(t, STAGE_INVISIBLE);
 	int ret = 0;
 
 	t->remasked = -1;
+	t->stats->tails += masks && masks <= TAIL;
 	if (t->first_pass) {
 		t->from = 0;
 		t->to = d->end;
@@ -602,6 +629,7 @@ static int npu_after_pass(struct denoising *d, struct err *e)
 	/* The block is finished. If it ends the text, `end` is the position
 	 * after the last token of the text; otherwise 0. */
 	t->settled = 0;
+	t->stats->unstable += count(t, STAGE_VISIBLE);
 	end = d->end == d->limit || d->end >= wanted_end(t) ? d->end : 0;
 	for (uint32_t at = d->end; at-- > d->begin;)
 		if (gen_ends(d->gen, t->place[at].token))

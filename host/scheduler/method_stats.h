@@ -8,10 +8,11 @@
 #include <stdint.h>
 
 /*
- * Counters of methods that verify drafts; revised, refreshed and skipped belong
- * to diffusion methods. Members with the suffix _ns are wall-clock times;
- * members with the suffix _ps are times of the simulated phone. The times of
- * drafting do not include the drafting that happens while a pass runs.
+ * Counters of methods that verify drafts; those from `revised` to
+ * `right_passes` belong to diffusion methods, from `tails` on to the method
+ * llada-npu alone. Members with the suffix _ns are wall-clock times; members
+ * with the suffix _ps are times of the simulated phone. The times of drafting
+ * do not include the drafting that happens while a pass runs.
  */
 /* clang-format off */
 #define METHOD_STATS(X)                                                       \
@@ -27,6 +28,14 @@
 	X(uint64_t, revised)    /* guessed tokens that a pass changed */      \
 	X(uint64_t, refreshed)  /* rows recomputed on the host */             \
 	X(uint64_t, skipped)    /* stable positions not predicted again */    \
+	X(uint64_t, tails)      /* passes that began with 1 to 4 masks */     \
+	/* tokens that may still change when their block is finished */       \
+	X(uint64_t, unstable)                                                 \
+	/* Tokens of the left and of the right half of their block, and the   \
+	 * sums of the numbers of the block's passes, from 1, that replaced   \
+	 * their masks. */                                                    \
+	X(uint64_t, left_tokens)  X(uint64_t, left_passes)                    \
+	X(uint64_t, right_tokens) X(uint64_t, right_passes)                   \
 	X(uint64_t, draft_ns)                                                 \
 	X(uint64_t, draft_ps)                                                 \
 	X(uint64_t, verify_ns)                                                \
