@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "host/api/options.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/curve.h"
 #include "host/bench/run_options.h"
@@ -49,7 +50,8 @@ enum diffusion_hook {
 /* ---- tables -------------------------------------------------------------- */
 
 const char *const diffusion_table_names[DIFFUSION_TABLES] = { "decoders",
-	"blocks", "curve", "ablation", "sensitivity", "window", "exact" };
+	"blocks", "curve", "ablation", "sensitivity", "phones", "window",
+	"exact" };
 
 /*
  * The benchmark sets --canvas to the maximum number of tokens of an output, so
@@ -68,17 +70,35 @@ const char *const diffusion_table_names[DIFFUSION_TABLES] = { "decoders",
 
 /* ---- decoders ------------------------------------------------------------ */
 
+/*
+ * SURE_SMALL: the threshold with which fast-dllm and the bundled model are
+ * right about as often as with one token per pass. The row "edit" has the
+ * editing of LLaDA2.1, which shows tokens at a threshold and changes them until
+ * a pass changes none; "by drift" has the test of Elastic-Cache, which
+ * refreshes the cache when the attention of the most attended token has
+ * changed.
+ */
+#define ONE_TOKEN  "threshold=1"
+#define SURE_SMALL "threshold=0.99"
+#define DELAYED    "cache=delayed", "refresh-every=8"
+
 static const struct table_variant masked_decoders[] = {
-	{ "llada", { "method=llada", NO_CANVAS } },
 	{ "llada, canvas", { "method=llada" } },
+	{ "llada", { "method=llada", NO_CANVAS } },
 	{ "dream", { "method=dream" } },
-	{ "fast-dllm, no cache", { FAST, "cache=none", NO_CANVAS } },
-	{ "fast-dllm", { FAST, NO_CANVAS } },
-	{ "fast-dllm, dual", { FAST, "cache=dual", NO_CANVAS } },
-	{ "multi-block", { "method=multi-block" } },
-	{ "llada-npu", { OURS, PAPER, AHEAD } },
-	{ "fast-dllm, small", { FAST, NO_CANVAS, "threshold=0.97" } },
-	{ "llada-npu, small", { OURS, NO_CANVAS } },
+	{ "one a pass, prefix", { FAST, ONE_TOKEN } },
+	{ "one a pass, dual", { FAST, ONE_TOKEN, "cache=dual" } },
+	{ "one a pass, delayed", { FAST, ONE_TOKEN, DELAYED } },
+	{ "parallel, no cache", { FAST, SURE_SMALL, "cache=none" } },
+	{ "parallel, prefix", { FAST, SURE_SMALL } },
+	{ "parallel, dual", { FAST, SURE_SMALL, "cache=dual" } },
+	{ "parallel, delayed", { FAST, SURE_SMALL, DELAYED } },
+	{ "parallel, block", { FAST, SURE_SMALL, NO_CANVAS } },
+	{ "multi-block", { "method=multi-block", SURE_SMALL } },
+	{ "edit", { OURS, "visible=0.98", "stable=1", "settle=16" } },
+	{ "stages", { OURS } },
+	{ "by drift", { OURS, "refresh=drift" } },
+	{ "stages, paper's", { OURS, PAPER, AHEAD } },
 };
 
 static const struct table_variant causal_decoders[] = {
@@ -104,6 +124,7 @@ static const struct table_variant causal_decoders[] = {
 	{ "underutilized", "padding%", 1, 100, figure_underutilized },        \
 	{ "joules_per_token", "mJ/tok", 2, 1e3, figure_joules,                \
 		.of_phone = true },                                           \
+	{ "watts", "W", 2, 1, figure_watts, .of_phone = true },               \
 	{ 0 }
 #define OVER(key, head, row)                                                  \
 	{ key, head, 2, 1, figure_tokens_per_s, .against = COLUMN_SHARE,      \
@@ -114,8 +135,9 @@ static const struct table_variant causal_decoders[] = {
 /* clang-format on */
 
 static const struct column_spec decoder_columns[] = { BEFORE_RATIOS,
-	OVER("over_canvas", "of canvas", "llada, canvas"),
-	OVER("over_prefix", "of prefix", "fast-dllm, small"), AFTER_RATIOS };
+	OVER("over_one", "of one a pass", "one a pass, prefix"),
+	OVER("over_parallel", "of parallel", "parallel, prefix"),
+	AFTER_RATIOS };
 
 /* ---- decoders of one block diffusion model ------------------------------- */
 
@@ -312,7 +334,73 @@ static const struct column_spec setting_columns[] = {
 	{ "rows_per_pass", "rows", 1, 1, figure_rows },
 	{ "skipped_per_pass", "skipped", 1, 1, figure_skipped },
 	{ "revised", "revised%", 1, 1, figure_revised },
+	{ "unstable", "unstable%", 1, 1, figure_unstable },
+	{ "tails", "tails%", 1, 100, figure_tails },
+	{ "left_pass", "left", 2, 1, figure_left_pass },
+	{ "right_pass", "right", 2, 1, figure_right_pass },
 	{ "underutilized", "padding%", 1, 100, figure_underutilized },
+	{ 0 },
+};
+
+/* ---- phones -------------------------------------------------------------- */
+
+/*
+ * The phones and lengths of figure 11 of the llada.cpp paper, and the model and
+ * the lengths of figure 12. All models have 4-bit weights. Their passes are
+ * those of the block diffusion model.
+ */
+/* clang-format off */
+#define ON_PHONE(name, shape, phone, n)                                       \
+	{ name ", " phone ", " #n, { BLOCKS, "as=" shape, "as-type=q4_0",     \
+			"clock=soc:" phone, "predict=" #n, "canvas=" #n } }
+#define LENGTHS(name, shape, phone)                                           \
+	ON_PHONE(name, shape, phone, 32), ON_PHONE(name, shape, phone, 64),   \
+	ON_PHONE(name, shape, phone, 128)
+/* clang-format on */
+
+static const struct table_variant phones[] = {
+	LENGTHS("LLaDA 8B", "llada-8b", "sd8gen3"),
+	LENGTHS("LLaDA 8B", "llada-8b", "sd8elite"),
+	LENGTHS("LLaDA 8B", "llada-8b", "sd8elite5"),
+	LENGTHS("Dream 7B", "dream-7b", "sd8elite"),
+};
+
+/* The baselines of the paper, one token a pass, and plain decoding by a model
+ * of the size of Llama 3 8B. */
+#define NO_CACHE "no-cache=true"
+#define PLAIN_8B TARGET, "as=llama3.1-8b"
+
+static const struct table_variant phones_rivals[] = {
+	{ "CPU", { NO_CACHE }, DIFFUSION_BY_CPU, .method = "block" },
+	{ "CPU, +prefix", { NULL }, DIFFUSION_BY_CPU, .method = "block" },
+	{ "NPU", { NO_CACHE }, .method = "block" },
+	{ "NPU, +prefix", { NULL }, .method = "block" },
+	{ "CPU, plain", { PLAIN_8B }, DIFFUSION_BY_CPU,
+		.method = "autoregressive" },
+	{ "plain", { PLAIN_8B }, .method = "autoregressive" },
+};
+
+#define OVER_RIVAL(key, rival)                                         \
+	{                                                              \
+		"over_" key, rival, 2, 1, figure_request_tokens_per_s, \
+			.against = COLUMN_SHARE, .base = rival         \
+	}
+#define ENERGY_OF_RIVAL(key, rival)                                           \
+	{                                                                     \
+		"joules_over_" key, "J: " rival, 2, 1, figure_request_joules, \
+			.against = COLUMN_OVER, .base = rival                 \
+	}
+
+static const struct column_spec phones_columns[] = {
+	{ "request_token_s", "ms/token", 2, 1e3, figure_request_s, .panel = 1 },
+	OVER_RIVAL("cpu", "CPU"),
+	OVER_RIVAL("cpu_prefix", "CPU, +prefix"),
+	OVER_RIVAL("npu", "NPU"),
+	OVER_RIVAL("npu_prefix", "NPU, +prefix"),
+	OVER_RIVAL("cpu_plain", "CPU, plain"),
+	OVER_RIVAL("plain", "plain"),
+	ENERGY_OF_RIVAL("cpu_prefix", "CPU, +prefix"),
+	ENERGY_OF_RIVAL("plain", "plain"),
 	{ 0 },
 };
 
@@ -357,12 +445,15 @@ static const char about_decoders[] =
 	"refreshed: per pass. skipped: rows\nwithout logits because their "
 	"token is final. refreshed: rows that the host\ncomputed during the "
 	"pass. revised%: share of the tokens that changed after they\nwere "
-	"shown. times, of canvas, of prefix: tok/s divided by the tok/s of the "
-	"rows\n'llada' (block by block), 'llada, canvas' (as in the code of "
-	"LLaDA's authors,\nevery pass computes the whole text and all masks of "
-	"the answer) and 'fast-dllm,\nsmall'. small: with thresholds for a "
-	"model of a few million parameters. The\nlast two rows decode the "
-	"target model from left to right.";
+	"shown. times, of one a pass, of parallel: tok/s divided by those of "
+	"the rows\n'llada, canvas' (as in the code of LLaDA's authors, every "
+	"pass computes the whole\ntext and all masks of the answer), 'one a "
+	"pass, prefix' and 'parallel, prefix'\n(fast-dllm). delayed: final "
+	"tokens are cached a pass later, and refreshed every\n8 passes (dKV-"
+	"Cache). block: without masks after the block. edit: shown tokens\n"
+	"change until a pass changes none (LLaDA2.1). stages: llada-npu. by "
+	"drift: with\nElastic-Cache's test of when to refresh. The last two "
+	"rows decode the target\nmodel from left to right.";
 
 static const char about_exact[] =
 	"All rows of a group must generate the same text, or the run fails. "
@@ -433,6 +524,14 @@ static const char about_ablation[] =
 		.note = about_ablation, .name_key = { "row" },                \
 		.plot = { .y = { "tokens/s", "tokens a pass", "right, %" } })
 
+static const char about_phones[] =
+	"ms/token: time per token of llada-npu, with the prompt. Other "
+	"columns: speed, or\nenergy of an answer (J), compared with a rival. "
+	"CPU, NPU: a pass computes the\nwhole text with all masks of the "
+	"answer, and fixes one token; +prefix: tokens\nbefore the block are "
+	"cached. plain: decoding from left to right with the layer\nsizes of "
+	"Llama 3.1 8B. On the CPU all passes are computed by the phone's CPU.";
+
 #define SETTINGS(variants, key, ...)                                        \
 	PART(DIFFUSION_T_SENSITIVITY, DIFFUSION_ANY, variants, "llada-npu", \
 		setting_columns, .name_key = { key },                       \
@@ -467,7 +566,20 @@ static const struct diffusion_part parts[] = {
 	SETTINGS(thresholds, "thresholds", .name = "thresholds",
 		.title = "llada-npu by its thresholds",
 		.note = "The two thresholds: probability at which a token is "
-			"shown, and probability at\nwhich it is final."),
+			"shown, and probability at\nwhich it is final. "
+			"unstable%: share of the tokens that are not final "
+			"when\ntheir block is finished. tails%: share of the "
+			"passes that begin with 1 to 4\nmasks in the block. "
+			"left, right: mean number of the block's pass that "
+			"fills a\nmask in the block's left and right half."),
+	PART(DIFFUSION_T_PHONES, DIFFUSION_ANY, phones, "llada-npu",
+		phones_columns, .name = "phones",
+		.title = "Whole answers by model, phone and length: speed and "
+			 "energy over each rival",
+		.note = about_phones, .name_key = { "model, phone, tokens" },
+		.of_phone = true, .rival = phones_rivals,
+		.n_rivals = ARRAY_LEN(phones_rivals),
+		.plot = { .y = { "ms a token" } }),
 	EXACT(DIFFUSION_CACHED, cached),
 	EXACT(DIFFUSION_CACHED_SURE, cached_sure),
 	EXACT(DIFFUSION_BLOCKS, block_readers),
@@ -479,6 +591,7 @@ struct bench_diffusion {
 	const struct bench_diffusion_args *args;
 	struct bench_run run;
 	struct setting usual;
+	struct method_facts method[32]; /* all decoding methods */
 	struct table_request request;
 	struct table_plan plan[ARRAY_LEN(parts) + 1];
 	unsigned n_plans;
@@ -525,8 +638,13 @@ static int plan(struct bench_diffusion *b, struct err *e)
 		"drop-all", "swap" };
 	const struct bench_diffusion_args *a = b->args;
 	struct table_plan *windows;
+	unsigned n_methods = 0;
 	char number[16];
 	int ret = 0;
+
+	while (n_methods < ARRAY_LEN(b->method) &&
+		method_facts(n_methods, &b->method[n_methods]))
+		n_methods++;
 
 	/* Unless the user or a row sets another canvas, let the whole answer
 	 * start as mask tokens. */
@@ -539,11 +657,14 @@ static int plan(struct bench_diffusion *b, struct err *e)
 		/* Table rows for the phone's CPU have modeled times, so these
 		 * rows are left out if the other times are wall-clock times. */
 		if (!a->table[p->kind] ||
-			(p->table.variant->hook && !b->run.clock))
+			((p->table.variant->hook || p->table.of_phone) &&
+				!b->run.clock))
 			continue;
 		if (!i || strcmp(p->table.name, p[-1].table.name))
 			b->n_plans++;
 		b->request = (struct table_request){ .usual = &b->usual,
+			.method = b->method,
+			.n_methods = n_methods,
 			.hook = &by_cpu,
 			.same_text = p->texts };
 		ret = table_plan(&b->plan[b->n_plans - 1], &b->run.x, &p->table,

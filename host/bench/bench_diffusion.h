@@ -38,6 +38,9 @@ enum diffusion_table_kind {
 	/* effect of the techniques' settings (figure 13 of the llada.cpp
 	 * paper) */
 	DIFFUSION_T_SENSITIVITY,
+	/* speed and energy by phone, shape and length (figures 11 and 12 of the
+	 * llada.cpp paper) */
+	DIFFUSION_T_PHONES,
 	DIFFUSION_T_WINDOW,
 	/* runs of different methods that must generate the same text */
 	DIFFUSION_T_EXACT,

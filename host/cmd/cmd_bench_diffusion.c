@@ -23,7 +23,7 @@ static const struct opt opts[] = {
 		"bundled models" },
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
 		"tables to make (all); some of decoders, blocks, curve (of "
-		"thresholds), ablation, sensitivity, window (address "
+		"thresholds), ablation, sensitivity, phones, window (address "
 		"windows), exact (outputs that must be equal)" },
 	BENCH_TASKS(tasks),
 	{ OPT_INT, 0, "items", &line.items, "N",

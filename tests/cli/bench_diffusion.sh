@@ -88,11 +88,19 @@ a = {r["row"]: r for r in tables["ablation"]}
 for r in list(d.values()) + list(a.values()):
     assert r["right"] in (0, 1), r
     assert r["request_token_s"] > 0 and r["joules_per_token"] > 0, r
-assert d["llada"]["over_first"] == 1
-assert d["llada, canvas"]["over_canvas"] == 1, d["llada, canvas"]
-assert d["fast-dllm, small"]["over_prefix"] == 1, d["fast-dllm, small"]
-ratio = d["llada-npu, small"]["over_canvas"] * d["llada, canvas"]["over_first"]
-assert abs(ratio / d["llada-npu, small"]["over_first"] - 1) < 1e-6, ratio
+assert d["llada, canvas"]["over_first"] == 1
+for row, over in (("one a pass, prefix", "over_one"),
+                  ("parallel, prefix", "over_parallel")):
+    assert d[row][over] == 1, (row, d[row])
+    ratio = d["stages"][over] * d[row]["over_first"]
+    assert abs(ratio / d["stages"]["over_first"] - 1) < 1e-6, ratio
+# A cache leaves out rows: those before the block, those after it, too, or all
+# final tokens.
+for group in "one a pass", "parallel":
+    rows = {k: d[f"{group}, {k}"]["rows_per_pass"]
+            for k in ("prefix", "dual", "delayed")}
+    assert rows["dual"] <= rows["prefix"], rows
+    assert rows["delayed"] < d["llada, canvas"]["rows_per_pass"], rows
 # A phone without an NPU: the same passes in another time, which is longer the
 # more rows there are.
 for row, on_cpu in (("NPU", "CPU"), ("+prefix", "CPU, +prefix"),
@@ -125,7 +133,7 @@ assert d["llada"]["tokens_per_pass"] <= 1, d["llada"]
 for row in "autoregressive", "chain":
     assert all(a[row][k] == v for k, v in d[row].items()
                if k != "decoder" and k[:5] != "over_"), (a[row], d[row])
-assert a["+stages"]["tokens_per_s"] == d["llada-npu"]["tokens_per_s"]
+assert a["+stages"]["tokens_per_s"] == d["stages, paper\u0027s"]["tokens_per_s"]
 assert a["NPU"]["tokens_per_s"] == d["llada, canvas"]["tokens_per_s"]
 # Laying out all masks costs rows.
 assert d["llada, canvas"]["rows_per_pass"] >= d["llada"]["rows_per_pass"]
@@ -181,6 +189,36 @@ for table in curve areas; do
 done
 [ ${#plot[@]} -eq 0 ] ||
   check_has 'the curve' "$(cat "$tmp/plots/curve.svg")" 'tokens a pass'
+
+# Phones and lengths: the longer a text, the more all its masks cost, and a
+# phone whose NPU is slower takes longer. All models are small here.
+run_ok "$TANDEM" synth --like tiny-block -o "$tmp/block.gguf"
+for name in tasks target.gguf diffusion.gguf; do
+  ln -s "$small/$name" "$tmp/$name"
+done
+TANDEM_MODELS=$tmp bench "${phone[@]}" --tasks ui --tables phones --json
+check_eq 'status of the phones' "$status" 0
+cp "$tmp/out" "$tmp/phones"
+if command -v python3 >/dev/null; then
+  run_ok python3 -c '
+import json, sys
+rows = json.load(open(sys.argv[1]))["tables"]["phones"]
+of = {tuple(r["model, phone, tokens"].split(", ")): r for r in rows}
+assert len(of) == 4 * 3, of.keys()
+def ms(model, phone, n): return of[model, phone, str(n)]["request_token_s"]
+for model, phone, n in of:
+    r = of[model, phone, n]
+    assert r["over_npu"] > r["over_npu_prefix"] > 0, r
+    assert r["over_cpu"] > r["over_npu"], r
+    assert r["joules_over_plain"] > 0, r
+    if n != "128":
+        more = of[model, phone, str(2 * int(n))]
+        assert more["over_cpu"] > r["over_cpu"], (r, more)
+for n in 32, 64, 128:
+    assert ms("LLaDA 8B", "sd8gen3", n) > ms("LLaDA 8B", "sd8elite", n)
+    assert ms("LLaDA 8B", "sd8elite", n) > ms("Dream 7B", "sd8elite", n)
+' "$tmp/phones"
+fi
 
 window=("${phone[@]}" --tasks none --tables window --windows 24 --slots 16)
 of_small "${window[@]}" --as llada-8b --windows 2048
