@@ -27,11 +27,13 @@
 
 /* ---- the plan ------------------------------------------------------------ */
 
-/* A typical run of a block, for cost estimates: a full run of the decode graph
- * whose rows attend to half of the context. */
+/* The run of a block for which copies are planned: a full run of the smallest
+ * graph, whose rows attend to half of the context. A longer run hides the
+ * copies that a short run hides; a diffusion model's largest graph has 1024
+ * rows, but its passes have 32. */
 static struct priced_run expected(const struct session *s, uint32_t block)
 {
-	const uint32_t rows = s->plan.graph_rows[s->plan.decode_graph];
+	const uint32_t rows = s->plan.graph_rows[0];
 
 	return (struct priced_run){ block, rows, rows,
 		(s->plan.context + 1) / 2, NULL, 0 };

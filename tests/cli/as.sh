@@ -156,6 +156,12 @@ generate "${eight[@]}" --va-window 2G --prefill-chunk 64 --graph-switch best
 check_has 'the placement with switching' "$out" '"placement":{"policy":"belady"'
 generate -m "$tiny" --as qwen2.5-0.5b --as-type q4_0 --ctx 512
 check_has 'the placement of 0.5B' "$out" '"placement":{"policy":"belady"'
+# The layers to copy are chosen so that even passes of few rows hide the copies.
+generate -m "$llada" --method llada --as llada-8b --as-type q4_0-all \
+  --ctx 512 --va-window 3200M
+checks=$((checks + 1))
+[ "$(placed copies)" -gt 0 ] || fail 'no layer of LLaDA 8B is copied in 3.1 GiB'
+check_eq 'picoseconds of waiting for copies' "$(placed stall_ps)" 0
 run "$TANDEM" run "${eight[@]}" "${clock[@]}" -p Hi --placement fixed
 check_eq 'status with all mapped' "$status" 1
 check_has 'stderr with all mapped' "$err" 'try --placement swap'
