@@ -245,8 +245,8 @@ static void sum_picks_row(void *arg, unsigned row, unsigned thread)
 /* Multiply all rows by one part of the weights. The results are consecutive
  * columns of the output, written to y, whose rows are ldy floats apart. Returns
  * the number of columns. */
-static uint32_t multiply(
-	struct run *r, unsigned part, unsigned thread, float *y, uint32_t ldy)
+static uint32_t multiply(struct run *r, struct kern_part part, unsigned thread,
+	float *y, uint32_t ldy)
 {
 	const struct op *op = r->op;
 	const struct kern_rows rows = {
@@ -256,17 +256,13 @@ static uint32_t multiply(
 		.n = r->set.rows,
 		.w_f16 = r->g->model.precision == WIRE_NPU,
 	};
-	size_t at = (size_t)part * r->piece;
-	uint32_t from = (uint32_t)at * r->unit, n = r->piece * r->unit;
-	uint32_t units = (op->w.rows + r->unit - 1) / r->unit - (uint32_t)at;
-	const void *w;
+	uint32_t from = part.first * r->unit, n = part.n * r->unit;
+	const void *w = dma_read(r->x->cache,
+		r->weights + op->w.offset + part.first * r->unit_bytes,
+		part.n * r->unit_bytes, tcm_of(r, thread));
 
 	if (n > op->w.rows - from)
 		n = op->w.rows - from;
-	w = dma_read(r->x->cache,
-		r->weights + op->w.offset + at * r->unit_bytes,
-		(units < r->piece ? units : r->piece) * r->unit_bytes,
-		tcm_of(r, thread));
 	kern_multiply(r->x->kern, y, ldy, &rows, op->w.type, w, n, op->k,
 		scratch_of(r, thread));
 	return n;
@@ -277,11 +273,11 @@ static void matmul_part(void *arg, unsigned i, unsigned thread)
 	struct run *r = arg;
 	const struct kern *kern = r->x->kern;
 	const struct op *op = r->op;
-	unsigned part = kern_part(i, r->parts, workers_count(r->x->workers));
-	uint32_t from = part * r->piece * r->unit + op->first, n;
+	const struct kern_part part = kern_part(&r->parts, i);
+	uint32_t from = part.first * r->unit + op->first, n;
 	const float *bias = NULL;
 
-	if (part >= r->parts)
+	if (!part.n)
 		return;
 	n = multiply(r, part, thread, out_row(r, op, 0) + from, op->n);
 	/* copy the bias over the weights in the TCM (on-chip memory), which the
@@ -314,6 +310,7 @@ static void set_unit(struct run *r)
 static void matmul(struct run *r)
 {
 	const struct op *op = r->op;
+	const unsigned threads = workers_count(r->x->workers);
 	size_t units, most, bias;
 
 	set_unit(r);
@@ -322,11 +319,10 @@ static void matmul(struct run *r)
 	 * fit the thread's share of the TCM (on-chip memory). */
 	most = r->x->slice / r->unit_bytes;
 	bias = r->x->slice / sizeof(float) / r->unit;
-	r->piece = kern_piece(units, r->unit_bytes, most < bias ? most : bias,
-		workers_count(r->x->workers));
-	r->parts = ((uint32_t)units + r->piece - 1) / r->piece;
+	r->parts = kern_parts(
+		units, r->unit_bytes, most < bias ? most : bias, threads);
 	spread(r, (uint64_t)r->set.rows * op->w.rows * op->k, matmul_part,
-		kern_turns(r->parts, workers_count(r->x->workers)));
+		kern_parts_count(&r->parts));
 }
 
 /* ---- attention --------------------------------------------------------- */
@@ -517,9 +513,14 @@ static void keep_likely(struct wire_likely *best, uint32_t n,
 static void likely_part(void *arg, unsigned block, unsigned thread)
 {
 	struct run *r = arg;
-	uint32_t width = r->g->block;
+	uint32_t width = r->g->block, units = width / r->unit;
+	uint32_t all = (r->op->w.rows + r->unit - 1) / r->unit;
+	struct kern_part part = { block * units, all - block * units };
 	float *y = (float *)(void *)(scratch_of(r, thread) + r->g->at.product);
-	uint32_t n = multiply(r, block, thread, y, width);
+	uint32_t n;
+
+	part.n = part.n < units ? part.n : units;
+	n = multiply(r, part, thread, y, width);
 
 	for (uint32_t row = 0; row < r->set.rows; row++, y += width) {
 		float most = -INFINITY;
@@ -583,7 +584,6 @@ static void likely(struct run *r)
 	uint32_t blocks = (op->w.rows + r->g->block - 1) / r->g->block;
 
 	set_unit(r);
-	r->piece = r->g->block / r->unit;
 	for (unsigned t = 0; t < workers_count(r->x->workers); t++)
 		for (uint32_t row = 0; row < r->set.rows; row++)
 			for (uint32_t i = 0; i < op->n; i++)

@@ -14,6 +14,7 @@
 #include "device/graph.h"
 #include "device/picks.h"
 #include "device/rowset.h"
+#include "tensor/kern.h"
 
 #include <stdatomic.h>
 
@@ -43,10 +44,10 @@ struct run {
 	const float *vector;
 	/* For OP_MATMUL: weights are divided into units, each one row of
 	 * weights or one strip of tiles (32 rows). unit: outputs of a unit;
-	 * unit_bytes: its size. A worker computes one of `parts` parts at a
-	 * time, which has `piece` units. */
-	uint32_t unit, piece, parts;
+	 * unit_bytes: its size. */
+	uint32_t unit;
 	size_t unit_bytes;
+	struct kern_parts parts;
 	/* For OP_ATTEND: the addresses of slot 0 of the layer's keys and
 	 * values. */
 	const uint8_t *k, *v;

@@ -231,24 +231,60 @@ void kern_multiply(const struct kern *kern, float *y, size_t ldy,
 			scratch);
 }
 
-uint32_t kern_piece(
+struct kern_parts kern_parts(
 	size_t units, size_t unit_bytes, size_t most, unsigned threads)
 {
-	/* In bytes, before the parts are divided equally among the threads:
-	 * parts are large enough to amortize the dispatch and to start the
-	 * CPU's prefetchers, and small enough that threads whose speeds differ
-	 * end at about the same time. */
-	const size_t smallest = 16 << 10, largest = 1 << 20;
-	const size_t least = smallest / unit_bytes;
-	size_t piece = units / (4 * (size_t)threads) + 1, parts;
+	/* in bytes: large enough for the CPU's prefetchers; small enough that
+	 * the dispatch of a part takes far less time than its product */
+	const size_t largest = 1 << 20, smallest = 64 << 10;
+	const size_t least = smallest / unit_bytes ? smallest / unit_bytes : 1;
+	const size_t share = (units + threads - 1) / threads;
+	struct kern_parts p = { (uint32_t)units, threads, (uint32_t)share };
+	size_t left;
 
 	if (most > largest / unit_bytes)
 		most = largest / unit_bytes;
-	piece = piece < least ? least : piece;
-	piece = piece > most ? most : piece;
-	piece = piece ? piece : 1;
-	parts = kern_turns((uint32_t)((units + piece - 1) / piece), threads);
-	return (uint32_t)((units + parts - 1) / parts);
+	most = most ? most : 1;
+	/* more than twice `most` before each whole part, at most twice after */
+	p.most = (uint32_t)most;
+	p.whole = (uint32_t)(share > 2 * most ? (share - most - 1) / most : 0);
+	left = share - p.whole * most;
+	for (; left > most || left / 2 >= least; left -= left / 2)
+		p.halvings++;
+	return p;
+}
+
+uint32_t kern_parts_count(const struct kern_parts *p)
+{
+	return (p->whole + p->halvings + 1) * p->threads;
+}
+
+/* The number of units of a share that are left after its first `parts`
+ * parts. */
+static uint32_t units_left(const struct kern_parts *p, uint32_t parts)
+{
+	uint32_t left = p->share;
+
+	if (parts <= p->whole)
+		return left - parts * p->most;
+	left -= p->whole * p->most;
+	parts -= p->whole;
+	if (parts > p->halvings)
+		return 0;
+	for (; parts; parts--)
+		left -= left / 2;
+	return left;
+}
+
+struct kern_part kern_part(const struct kern_parts *p, uint32_t i)
+{
+	const uint64_t end = (uint64_t)(i % p->threads + 1) * p->share;
+	uint64_t from = end - units_left(p, i / p->threads);
+	uint64_t to = end - units_left(p, i / p->threads + 1);
+
+	from = from < p->units ? from : p->units;
+	to = to < p->units ? to : p->units;
+	return (struct kern_part){ (uint32_t)from, (uint32_t)(to - from) };
 }
 
 size_t kern_multiply_scratch(unsigned k)

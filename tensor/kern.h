@@ -209,32 +209,35 @@ void kern_multiply(const struct kern *, float *y, size_t ldy,
 size_t kern_multiply_scratch(unsigned k);
 
 /*
- * Returns how many units of a matrix a worker multiplies at a time. A unit is a
- * row or a strip of weights; the matrix has `units` >= 1 of them, `unit_bytes`
- * bytes each. At most `most` units fit the memory of a worker; the result is at
- * least 1 even if `most` is 0. If it can, the function divides the matrix into
- * the same number of parts for each thread, so that no thread is idle while
- * another thread computes a last part.
+ * How a matrix is divided among threads. A unit is a row or a strip of weights.
+ * Each thread has an equal share of adjacent units, so that its prefetcher
+ * seldom fetches outputs that another thread writes. A share is divided into
+ * parts that become smaller towards its end: large parts are read faster, and
+ * with small last parts all threads end at about the same time, even if their
+ * speeds differ.
  */
-uint32_t kern_piece(
+struct kern_parts {
+	uint32_t units, threads, share;
+	/* A share has `whole` parts of `most` units, then `halvings` parts of
+	 * half of the units that are left, then one part of all that are left.
+	 */
+	uint32_t most, whole, halvings;
+};
+
+/* Divide a matrix of `units` >= 1 units of `unit_bytes` bytes each. At most
+ * `most` units fit the memory of a worker; a part has at least one unit even if
+ * `most` is 0. */
+struct kern_parts kern_parts(
 	size_t units, size_t unit_bytes, size_t most, unsigned threads);
 
-/*
- * The threads take turns, and compute part kern_part of a matrix's `parts`
- * parts in turn i, for i from 0 to kern_turns - 1. So each thread mostly
- * computes adjacent parts, and its prefetcher seldom fetches outputs that
- * another thread writes. kern_part can be `parts` or more, which is no part.
- */
-static inline uint32_t kern_turns(uint32_t parts, unsigned threads)
-{
-	return (parts + threads - 1) / threads * threads;
-}
+/* The number of parts in all shares. Threads should compute the parts in
+ * ascending order, so that with equal speeds each thread computes its share. */
+uint32_t kern_parts_count(const struct kern_parts *);
 
-static inline uint32_t kern_part(uint32_t i, uint32_t parts, unsigned threads)
-{
-	return i % threads * (kern_turns(parts, threads) / threads) +
-		i / threads;
-}
+/* Part i: its first unit and its number of units, which can be 0. */
+struct kern_part {
+	uint32_t first, n;
+} kern_part(const struct kern_parts *, uint32_t i);
 
 /*
  * Compute the arguments cos and sin of rope for a position: the cosines and

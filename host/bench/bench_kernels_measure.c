@@ -63,10 +63,10 @@ struct product {
 	uint32_t n, k, rows;
 	const uint8_t *w;
 	/* A unit of the matrix is a row or a strip of tiles (TILE rows). unit:
-	 * number of outputs of a unit. piece: number of units that a worker
-	 * processes at a time. unit_bytes: size of a unit in bytes. */
-	uint32_t unit, piece;
+	 * number of outputs of a unit. unit_bytes: size of a unit in bytes. */
+	uint32_t unit;
 	size_t unit_bytes;
+	struct kern_parts parts;
 };
 
 static struct product product(struct bench_kernels *b,
@@ -82,7 +82,7 @@ static struct product product(struct bench_kernels *b,
 	p.unit_bytes = tiled ? tile_strip_bytes(type, m->k)
 			     : dtype_row_bytes(type, m->k);
 	units = (m->n + p.unit - 1) / p.unit;
-	p.piece = kern_piece(
+	p.parts = kern_parts(
 		units, p.unit_bytes, SIZE_MAX, workers_count(b->workers));
 	return p;
 }
@@ -115,31 +115,23 @@ static void read_lines(const void *from, size_t bytes)
 	__asm__ volatile("" : : "m"(any));
 }
 
-static uint32_t parts_of(const struct product *p)
-{
-	uint32_t units = (p->n + p->unit - 1) / p->unit;
-
-	return (units + p->piece - 1) / p->piece;
-}
-
 static void product_part(void *arg, unsigned i, unsigned thread)
 {
 	const struct product *p = arg;
 	const struct bench_kernels *b = p->b;
-	uint32_t part = kern_part(i, parts_of(p), workers_count(b->workers));
-	size_t first = (size_t)part * p->piece;
-	uint32_t from = (uint32_t)first * p->unit, n = p->piece * p->unit;
-	const uint8_t *w = p->w + first * p->unit_bytes;
+	const struct kern_part part = kern_part(&p->parts, i);
+	uint32_t from = part.first * p->unit, n = part.n * p->unit;
+	const uint8_t *w = p->w + part.first * p->unit_bytes;
 	void *scratch = kernels_scratch(b, thread);
 	const struct kern_rows rows = { b->x, p->k,
 		p->by == BY_INT8 ? b->q8 : NULL, p->rows };
 
-	if (part >= parts_of(p))
+	if (!part.n)
 		return;
 	if (n > p->n - from)
 		n = p->n - from;
 	if (p->by == BY_READING)
-		read_lines(w, (n + p->unit - 1) / p->unit * p->unit_bytes);
+		read_lines(w, part.n * p->unit_bytes);
 	else
 		kern_multiply(b->kern, b->y + from, p->n, &rows, p->type, w, n,
 			p->k, scratch);
@@ -151,8 +143,8 @@ static void run_product(void *arg)
 	uint32_t units = (p->n + p->unit - 1) / p->unit;
 
 	p->w = kernels_weights(p->b, units * p->unit_bytes);
-	workers_run(p->b->workers, product_part, p,
-		kern_turns(parts_of(p), workers_count(p->b->workers)));
+	workers_run(
+		p->b->workers, product_part, p, kern_parts_count(&p->parts));
 }
 
 /* ---- a layer ------------------------------------------------------------- */

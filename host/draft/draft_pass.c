@@ -30,22 +30,23 @@ struct matmul {
 	const float *x;
 	float *y;
 	uint32_t rows, n, k;
-	/* number of columns of y that one work item computes: all n, or a
-	 * multiple of TILE */
-	uint32_t piece;
+	struct kern_parts parts; /* in units of TILE columns of y */
 };
 
-static void matmul_part(void *arg, unsigned part, unsigned thread)
+static void matmul_part(void *arg, unsigned i, unsigned thread)
 {
 	const struct matmul *j = arg;
 	struct draft_model *d = j->d;
-	uint32_t from = part * j->piece;
-	uint32_t n = j->n - from < j->piece ? j->n - from : j->piece;
+	const struct kern_part part = kern_part(&j->parts, i);
+	uint32_t from = part.first * TILE, n = part.n * TILE;
 	const uint8_t *w = j->w.data;
 	void *scratch = d->scratch + thread * d->scratch_floats;
 	const struct kern_rows rows = { j->x, j->k, d->int8 ? d->q8 : NULL,
 		j->rows };
 
+	if (!n)
+		return;
+	n = n < j->n - from ? n : j->n - from;
 	w += layout_bytes(j->w.type, from, j->k);
 	kern_multiply(d->kern, j->y + from, j->n, &rows, j->w.type, w, n, j->k,
 		scratch);
@@ -78,15 +79,13 @@ static void matmul(struct draft_model *d, struct draft_tensor w, float *y,
 	uint32_t n, const float *x, uint32_t k, uint32_t rows)
 {
 	uint64_t work = (uint64_t)rows * n * k;
-	struct matmul j = { d, w, x, y, rows, n, k, n };
+	struct matmul j = { d, w, x, y, rows, n, k };
 
-	if (work >= WORKERS_WORTH)
-		j.piece = TILE *
-			kern_piece((n + TILE - 1) / TILE,
-				layout_bytes(w.type, TILE, k), SIZE_MAX,
-				workers_count(d->workers));
+	j.parts = kern_parts((n + TILE - 1) / TILE,
+		layout_bytes(w.type, TILE, k), SIZE_MAX,
+		work < WORKERS_WORTH ? 1 : workers_count(d->workers));
 	workers_share(
-		d->workers, work, matmul_part, &j, (n + j.piece - 1) / j.piece);
+		d->workers, work, matmul_part, &j, kern_parts_count(&j.parts));
 }
 
 static void norm(const struct pass *p, struct draft_tensor weight)

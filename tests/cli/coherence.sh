@@ -117,12 +117,12 @@ without_a_ring_call drop-word:tandem:ctrl \
   'stale read, tandem:ctrl, invalidate of tandem:ctrl '
 
 # ---- DMA -------------------------------------------------------------------------
-# What follows is computed on bytes that DMA has not brought yet. The diffusion
-# model's states are then infinite, which ends a block of more rows than are
-# looked at together.
+# What follows is computed on bytes that DMA has not brought yet. Transfer 7 brings
+# the weights of a norm. Without them, the diffusion model's states are infinite,
+# which ends a block of more rows than are looked at together.
 without_a_wait() { # BUFFER OPTION...
   rm -f "$reports"
-  TANDEM_NPU_FAULT=drop-wait:$1#13 run "$TANDEM" run -n 16 --ignore-eos \
+  TANDEM_NPU_FAULT=drop-wait:$1#7 run "$TANDEM" run -n 16 --ignore-eos \
     -p 'Once upon a time there was a king who had three sons, and' \
     --threads 1 --coherence check --coherence-report "$reports" "${@:2}"
   check_eq "status without a wait for $1" "$status" 1

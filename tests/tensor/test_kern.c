@@ -293,34 +293,55 @@ static void test_store_f16(void **state)
 
 /* ---- parts of a matrix ---- */
 
-static void test_piece(void **state)
+static void assert_parts(struct kern_parts p, const uint32_t *n)
 {
-	/* 280 strips of 27 KiB for two threads: eight parts of 35 */
-	assert_int_equal(kern_piece(280, 27648, SIZE_MAX, 2), 35);
-	/* a part has at most 1 MiB, or what fits the worker's memory */
-	assert_int_equal(kern_piece(48, 304640, SIZE_MAX, 2), 3);
-	assert_int_equal(kern_piece(48, 304640, 2, 2), 2);
-	assert_int_equal(kern_piece(48, 304640, 0, 2), 1);
-	assert_int_equal(kern_piece(4, 4 << 20, SIZE_MAX, 2), 1);
-	/* three parts of 16 KiB would keep one of two threads waiting */
-	assert_int_equal(kern_piece(48, 1024, SIZE_MAX, 2), 12);
-	assert_int_equal(kern_piece(48, 1024, SIZE_MAX, 3), 16);
-	assert_int_equal(kern_piece(280, 27648, SIZE_MAX, 7), 10);
-	assert_int_equal(kern_piece(1, 1024, SIZE_MAX, 8), 1);
+	for (uint32_t i = 0; n[i]; i++)
+		assert_int_equal(kern_part(&p, i * p.threads).n, n[i]);
 }
 
-/* Every part has one turn. */
-static void test_part(void **state)
+/* The sizes of the parts of the first thread's share. */
+static void test_part_sizes(void **state)
 {
-	for (uint32_t parts = 1; parts < 20; parts++)
-		for (unsigned threads = 1; threads < 9; threads++) {
-			uint32_t turns = kern_turns(parts, threads), seen = 0;
+	/* strips of 27 KiB: at most 1 MiB, at least 64 KiB */
+	assert_parts(kern_parts(280, 27648, SIZE_MAX, 2),
+		(const uint32_t[]){ 37, 37, 33, 16, 8, 4, 2, 3, 0 });
+	assert_parts(kern_parts(48, 304640, SIZE_MAX, 2),
+		(const uint32_t[]){ 3, 3, 3, 3, 3, 3, 3, 1, 1, 1, 0 });
+	/* at most what fits the worker's memory, but at least one strip */
+	assert_parts(
+		kern_parts(8, 304640, 2, 2), (const uint32_t[]){ 2, 1, 1, 0 });
+	assert_parts(
+		kern_parts(4, 304640, 0, 2), (const uint32_t[]){ 1, 1, 0 });
+	assert_parts(kern_parts(4, 4 << 20, SIZE_MAX, 2),
+		(const uint32_t[]){ 1, 1, 0 });
+	assert_parts(
+		kern_parts(1, 1024, SIZE_MAX, 8), (const uint32_t[]){ 1, 0 });
+}
 
-			assert_true(turns < parts + threads);
-			for (uint32_t i = 0; i < turns; i++)
-				seen |= 1u << kern_part(i, parts, threads);
-			assert_int_equal(seen, (1u << turns) - 1);
-		}
+/* Each unit is in one part. */
+static void test_parts(void **state)
+{
+	for (uint32_t units = 1; units < 60; units++)
+		for (unsigned threads = 1; threads < 9; threads++)
+			for (size_t most = 0; most < 9; most++) {
+				const struct kern_parts p = kern_parts(
+					units, 32 << 10, most, threads);
+				uint64_t seen = 0;
+
+				for (uint32_t i = 0; i < kern_parts_count(&p);
+					i++) {
+					const struct kern_part part =
+						kern_part(&p, i);
+					const uint64_t bits =
+						((uint64_t)1 << part.n) - 1;
+
+					assert_true(
+						part.n <= (most ? most : 1));
+					assert_false(seen & bits << part.first);
+					seen |= bits << part.first;
+				}
+				assert_true(seen == ((uint64_t)1 << units) - 1);
+			}
 }
 
 /* ---- selection ---- */
@@ -372,8 +393,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_add_scaled),
 	TEST(test_round_f16),
 	TEST(test_store_f16),
-	TEST(test_piece),
-	TEST(test_part),
+	TEST(test_part_sizes),
+	TEST(test_parts),
 };
 
 TEST_FILE(tests)
