@@ -92,7 +92,8 @@ static void place_results(
 	size_t ff = n_ff * width;
 	size_t picked = m->n_expert ? m->n_embd * width : 0;
 	size_t picked_q8 = m->n_expert && m->precision == WIRE_INT8
-		? rows * kern_q8_bytes((uint32_t)max(m->n_embd, n_ff))
+		? rows * kern_q8_bytes((uint32_t)max(m->n_embd, n_ff)) +
+			KERN_Q8_GAP
 		: 0;
 	struct live_range r[] = {
 		{ PRICE_PROJECT, PRICE_ATTEND, q, 0 },
@@ -142,7 +143,8 @@ void graph_layout(const struct wire_graph_load *g,
 	at->h = take(&at->total, rows * m->n_embd * f);
 	place_results(at, m, rows);
 	if (m->precision == WIRE_INT8)
-		at->q8 = take(&at->total, rows * kern_q8_bytes(widest));
+		at->q8 = take(
+			&at->total, rows * kern_q8_bytes(widest) + KERN_Q8_GAP);
 	/* memory for the picks (choices of experts) of rows, and for the
 	 * outputs of experts */
 	if (m->n_expert) {

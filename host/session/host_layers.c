@@ -172,7 +172,7 @@ static size_t lay_out(
 	l->v = take(arena, &total, n * kv_dim(l) * f);
 	l->gate = take(arena, &total, n * m->n_ff * f);
 	l->up = take(arena, &total, n * m->n_ff * f);
-	l->q8 = take(arena, &total, n * kern_q8_bytes(widest));
+	l->q8 = take(arena, &total, n * kern_q8_bytes(widest) + KERN_Q8_GAP);
 	l->slot = take(arena, &total, slots * sizeof(*l->slot));
 	l->thread = take(
 		arena, &total, l->thread_bytes * workers_count(l->workers));

@@ -7,6 +7,7 @@
 #include "host/model/model.h"
 #include "host/model/packed.h"
 #include "tensor/kern.h"
+#include "tensor/tile.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,12 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of logits (outputs of the matrix) that one work item computes. Their
- * weights take a few hundred KB in models of 1 B parameters: enough to outweigh
- * the cost of starting a work item, and little enough that all threads end at
- * about the same time. A multiple of 32, because the weights of 32 outputs are
- * stored together (a strip). */
-#define PART_OUTPUTS 256
+/* The largest number of outputs (logits) of a part, a multiple of TILE. */
+#define PART_OUTPUTS 1024
 #define ALIGN        64
 /* mask of the exponent bits of a float; all are set in an infinity or NaN */
 #define EXPONENT 0x7f800000u
@@ -52,9 +49,14 @@ struct logits {
 	 * `weights`: all outputs, or the outputs of one part of a streamed
 	 * matrix. */
 	uint32_t first, n_outputs;
-	size_t part_bytes; /* bytes of the weights of PART_OUTPUTS outputs */
+	/* the same outputs divided among the threads, in units of TILE
+	 * outputs */
+	struct kern_parts parts;
 	bool int8;
-	/* [n_embd] weights of the final norm, aligned for the kernels */
+	/* the memory of the buffers below; all pointers in it are aligned for
+	 * the kernels */
+	uint8_t *buffers;
+	/* [n_embd] weights of the final norm */
 	float *norm_weight;
 	float *normed; /* [LOGITS_ROWS][n_embd] normalized hidden states */
 	/* [LOGITS_ROWS][kern_q8_bytes] quantized hidden states, if int8 is
@@ -63,8 +65,8 @@ struct logits {
 	/* [threads][scratch_bytes] scratch memory of the kernels */
 	uint8_t *scratch;
 	size_t scratch_bytes;
-	/* [threads][LOGITS_ROWS][PART_OUTPUTS] logits that the thread's current
-	 * work item computes */
+	/* [threads][LOGITS_ROWS][PART_OUTPUTS] logits of the part that the
+	 * thread computes */
 	float *part;
 	/* where the logits of each row of the current call are stored */
 	float *const *out;
@@ -84,7 +86,6 @@ static int pack_output(
 	l->type = p && p->output.rows ? p->output.type
 		: p                   ? t->type
 		    : layout_type(layout, t->type, k, SIZE_MAX);
-	l->part_bytes = layout_bytes(l->type, PART_OUTPUTS, k);
 	l->weights = t->data;
 	if (p ? !p->output.rows : l->type == t->type) {
 		l->odd_weights = p
@@ -111,12 +112,36 @@ static int pack_output(
 	return 0;
 }
 
+/* Allocate all buffers in one block, so that they share huge pages. */
+static int alloc_buffers(struct logits *l, struct err *e)
+{
+	const size_t k = l->model->n_embd, threads = workers_count(l->workers);
+	const size_t row = align_up(k * sizeof(float), ALIGN);
+	const size_t normed = align_up(LOGITS_ROWS * k * sizeof(float), ALIGN);
+	const size_t q8 =
+		LOGITS_ROWS * kern_q8_bytes(l->model->n_embd) + KERN_Q8_GAP;
+	const size_t part = LOGITS_ROWS * PART_OUTPUTS * sizeof(float);
+	uint8_t *at;
+
+	l->scratch_bytes =
+		align_up(kern_multiply_scratch(l->model->n_embd), ALIGN);
+	at = hugemem_alloc(
+		row + normed + q8 + threads * (l->scratch_bytes + part));
+	if (!at)
+		return err_set(e, ENOMEM, "no memory for logits");
+	l->buffers = at;
+	l->norm_weight = (float *)(void *)at;
+	l->normed = (float *)(void *)(at += row);
+	l->q8 = at += normed;
+	l->scratch = at += q8;
+	l->part = (float *)(void *)(at + threads * l->scratch_bytes);
+	return 0;
+}
+
 int logits_open(struct logits **out, const struct model *m, enum layout layout,
 	enum wire_precision precision, bool streamed, struct workers *workers,
 	struct err *e)
 {
-	size_t k = m->n_embd, row = k * sizeof(float);
-	size_t threads = workers_count(workers);
 	struct logits *l = calloc(1, sizeof(*l));
 	int ret;
 
@@ -127,23 +152,12 @@ int logits_open(struct logits **out, const struct model *m, enum layout layout,
 	if ((ret = kern_select(&l->kern, e)) ||
 		(ret = pack_output(l, layout, streamed, e)))
 		goto fail;
-	l->scratch_bytes = align_up(kern_multiply_scratch(m->n_embd), ALIGN);
-	l->norm_weight = aligned_alloc(ALIGN, align_up(row, ALIGN));
-	l->normed = aligned_alloc(ALIGN, align_up(LOGITS_ROWS * row, ALIGN));
-	l->q8 = aligned_alloc(
-		ALIGN, LOGITS_ROWS * kern_q8_bytes(m->n_embd) + ALIGN);
-	/* Allocate ALIGN bytes more than needed, so that the pointer is valid
-	 * even if the kernels need no scratch memory. */
-	l->scratch = aligned_alloc(ALIGN, threads * l->scratch_bytes + ALIGN);
-	l->part = aligned_alloc(
-		ALIGN, threads * LOGITS_ROWS * PART_OUTPUTS * sizeof(float));
-	if (!l->norm_weight || !l->normed || !l->q8 || !l->scratch ||
-		!l->part) {
-		ret = err_set(e, ENOMEM, "no memory for logits");
+	if ((ret = alloc_buffers(l, e)))
 		goto fail;
-	}
-	dtype_info(DTYPE_F32)->to_f32(l->norm_weight, m->output_norm->data, k);
-	l->odd_weights += dtype_not_finite(DTYPE_F32, l->norm_weight, k);
+	dtype_info(DTYPE_F32)->to_f32(
+		l->norm_weight, m->output_norm->data, m->n_embd);
+	l->odd_weights +=
+		dtype_not_finite(DTYPE_F32, l->norm_weight, m->n_embd);
 	l->int8 = precision == WIRE_INT8 && kern_takes_q8(l->type);
 	*out = l;
 	return 0;
@@ -182,45 +196,48 @@ void logits_close(struct logits *l)
 	if (!l)
 		return;
 	free(l->packed);
-	free(l->norm_weight);
-	free(l->normed);
-	free(l->q8);
-	free(l->scratch);
-	free(l->part);
+	free(l->buffers);
 	free(l);
 }
 
 /* Return whether the exponent of any value is at least `exponent` (exponent
- * bits of a float). The loop has no branches, for speed: it runs over all
- * logits. */
+ * bits of a float). Four values at a time, for speed: all logits are checked.
+ */
 static bool reaches(uint32_t exponent, const float *v, size_t n)
 {
-	uint32_t odd = 0, bits;
+	typedef uint32_t four __attribute__((vector_size(16)));
+	four odd = { 0 }, bits = { 0 };
 
-	for (size_t i = 0; i < n; i++) {
-		memcpy(&bits, &v[i], sizeof(bits));
-		odd |= (bits & EXPONENT) >= exponent;
+	for (; n >= 4; n -= 4, v += 4) {
+		memcpy(&bits, v, sizeof(bits));
+		odd |= (four)((bits & EXPONENT) >= exponent);
 	}
-	return odd;
+	bits = (four){ 0 };
+	memcpy(&bits, v, n * sizeof(*v));
+	odd |= (four)((bits & EXPONENT) >= exponent);
+	return odd[0] | odd[1] | odd[2] | odd[3];
 }
 
-/* Compute PART_OUTPUTS outputs for all rows. Thread 0 is the thread that called
- * logits_compute. */
+/* Compute one part of the outputs for all rows. Thread 0 is the thread that
+ * called logits_compute. */
 static void compute_outputs(void *arg, unsigned i, unsigned thread)
 {
 	struct logits *l = arg;
-	uint32_t k = l->model->n_embd, n = l->n_outputs - i * PART_OUTPUTS;
-	uint32_t first = l->first + i * PART_OUTPUTS;
+	const struct kern_part part = kern_part(&l->parts, i);
+	uint32_t k = l->model->n_embd, n = part.n * TILE;
+	uint32_t at = part.first * TILE, left = l->n_outputs - at;
 	float *y = l->part + (size_t)thread * LOGITS_ROWS * PART_OUTPUTS;
-	const uint8_t *w = l->weights + i * l->part_bytes;
+	const uint8_t *w = l->weights + layout_bytes(l->type, at, k);
 	const struct kern_rows rows = { l->normed, k, l->int8 ? l->q8 : NULL,
 		l->n };
 
-	n = n > PART_OUTPUTS ? PART_OUTPUTS : n;
+	if (!n)
+		return;
+	n = n < left ? n : left;
 	kern_multiply(l->kern, y, PART_OUTPUTS, &rows, l->type, w, n, k,
 		l->scratch + thread * l->scratch_bytes);
 	for (unsigned r = 0; r < l->n; r++, y += PART_OUTPUTS) {
-		memcpy(l->out[r] + first, y, n * sizeof(float));
+		memcpy(l->out[r] + l->first + at, y, n * sizeof(float));
 		if (reaches(EXPONENT_HUGE, y, n))
 			atomic_store_explicit(
 				&l->odd[r], true, memory_order_relaxed);
@@ -283,9 +300,12 @@ int logits_compute(struct logits *l, const float *const *hidden,
 			l->weights = part.weights;
 			l->n_outputs = part.n < left ? part.n : left;
 		}
+		l->parts = kern_parts((l->n_outputs + TILE - 1) / TILE,
+			layout_bytes(l->type, TILE, m->n_embd),
+			PART_OUTPUTS / TILE, workers_count(l->workers));
 		workers_share(l->workers,
 			(uint64_t)n * l->n_outputs * m->n_embd, compute_outputs,
-			l, (l->n_outputs + PART_OUTPUTS - 1) / PART_OUTPUTS);
+			l, kern_parts_count(&l->parts));
 		l->first += l->n_outputs;
 		if (l->streamed)
 			ret = l->source.done(l->source.arg, e);

@@ -50,7 +50,8 @@ void logits_set_source(struct logits *, const struct logits_source *);
 
 /* A function that does other work while logits are computed. The thread that
  * called logits_compute calls the function after each part of the matrix
- * product that this thread computes, every few tens of microseconds. */
+ * product that this thread computes, at least every few hundred
+ * microseconds. */
 struct logits_beside {
 	void (*fn)(void *arg); /* NULL: no callback */
 	void *arg;
