@@ -164,6 +164,11 @@ static ALWAYS_INLINE void chunk_rows(const struct chunk *c, struct block b,
 	}
 }
 
+/* How far ahead weights are prefetched, in bytes, if one register tile has all
+ * rows. With several register tiles, the whole next chunk is prefetched, so
+ * that it is read during the products of all of them. */
+#define AHEAD 4096
+
 /* Multiply a strip, or several strips that are `apart` strips apart, chunk by
  * chunk in turn. */
 static ALWAYS_INLINE void strip(struct block b, const uint8_t *w,
@@ -175,7 +180,9 @@ static ALWAYS_INLINE void strip(struct block b, const uint8_t *w,
 				       lines_a_step(bytes, chunk_steps(rows)) };
 
 	for (unsigned i = 0; i < k / TILE; i += Q8_TILES, w += bytes) {
-		struct chunk c = { .w = w, .ready = ready };
+		struct chunk c = { .w = w,
+			.ahead = rows > FEW_ROWS ? bytes : AHEAD,
+			.ready = ready };
 		struct block at = b;
 
 		c.tiles = k / TILE - i < Q8_TILES ? k / TILE - i : Q8_TILES;

@@ -24,8 +24,6 @@
 #define Q8_WIDE
 #endif
 
-#define AHEAD 4096 /* how far ahead weights are prefetched, in bytes */
-
 /* Bytes of a tile: its codes, followed by 32 scales of fp16. */
 static ALWAYS_INLINE size_t tile_size(bool four)
 {

@@ -15,6 +15,9 @@
 struct chunk {
 	const uint8_t *w; /* the first tile of the chunk, as stored */
 	unsigned tiles;
+	/* how far ahead weights are prefetched, in bytes, if codes are decoded
+	 * in registers */
+	size_t ahead;
 	/* decoded codes and scales of the chunk, in the workspace; not used if
 	 * codes are decoded in registers */
 	const struct ready *ready;

@@ -218,7 +218,7 @@ static ALWAYS_INLINE void stored_sums(vec (*sum)[2], const struct chunk *c,
 			start[r] = tile_row_get(&from, r, 0);
 			acc[r][0] = acc[r][1] = sum_begin(start[r]);
 		}
-		prefetch(tile + AHEAD, s.four);
+		prefetch(tile + c->ahead, s.four);
 #pragma GCC unroll 2
 		for (int h = 0; h < 2; h++) {
 			half_codes(&half, tile, h, s.four);
