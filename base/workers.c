@@ -27,6 +27,9 @@
  */
 #define SPIN_NS  20000
 #define BURST_NS 200000
+/* The longest time of a series of bursts (struct workers): the threads are
+ * woken once in a series, which takes far less time than this. */
+#define SERIES_NS 2000000
 
 struct worker {
 	struct workers *pool;
@@ -43,10 +46,18 @@ struct workers {
 	void (*fn)(void *arg, unsigned part, unsigned thread);
 	void *arg;
 	unsigned parts;
-	/* the burst in progress: its work (0 if there is none) and the time of
-	 * its begin */
-	uint64_t burst_work, burst_began;
+	/* the burst in progress: the time of its begin (0 if there is none),
+	 * and its work if it counts for `gain`, else 0 */
+	uint64_t burst_began, burst_work;
 	bool burst_alone; /* the burst does not use the other threads */
+	/* A series of bursts, each of which begins before the threads sleep
+	 * after the burst before. work, ns: sums over the bursts that count for
+	 * `gain`; ended: the end of the last burst; wakes: whether the bursts
+	 * use the other threads. */
+	struct {
+		uint64_t work, ns, ended;
+		bool wakes;
+	} series;
 	struct wake_gain gain;
 	/* number of the latest loop; sleeping threads wait on this futex */
 	_Alignas(64) _Atomic uint32_t round;
@@ -259,28 +270,51 @@ void workers_run(struct workers *w,
 	close_round(w);
 }
 
-static void end_burst(struct workers *w)
+static void end_burst(struct workers *w, uint64_t now)
 {
-	if (w->burst_work)
-		wake_gain_end(
-			&w->gain, w->burst_work, clock_ns() - w->burst_began);
-	w->burst_work = 0;
+	if (!w->burst_began)
+		return;
+	if (w->burst_work) {
+		w->series.work += w->burst_work;
+		w->series.ns += now - w->burst_began;
+	}
+	w->series.ended = now;
+	w->burst_began = w->burst_work = 0;
 	w->burst_alone = false;
+}
+
+/* Whether a burst that begins now uses the other threads, like the other bursts
+ * of its series. */
+static bool series_wakes(struct workers *w, uint64_t work, uint64_t now)
+{
+	if (w->series.work && w->series.ns < SERIES_NS &&
+		now - w->series.ended < SPIN_NS)
+		return w->series.wakes;
+	if (w->series.work)
+		wake_gain_end(&w->gain, w->series.work, w->series.ns);
+	w->series.work = w->series.ns = 0;
+	w->series.wakes = wake_gain_begin(&w->gain, work);
+	return w->series.wakes;
 }
 
 /* Begin or end a burst. If the threads are used, publish a loop without parts,
  * only to wake the sleeping threads. */
 void workers_burst(struct workers *w, uint64_t work)
 {
-	const bool sure = w->threads > 1 && work >= WORKERS_SURE;
-	const bool learns = w->threads > 1 && work >= WORKERS_WORTH && !sure;
+	const bool sure = work >= WORKERS_SURE;
+	const bool learns = work >= WORKERS_WORTH && !sure;
+	uint64_t now;
 	bool wakes;
 
-	end_burst(w);
-	wakes = sure || (learns && wake_gain_begin(&w->gain, work));
+	if (w->threads == 1)
+		return;
+	now = clock_ns();
+	end_burst(w, now);
+	wakes = sure || (learns && series_wakes(w, work, now));
+	if (work)
+		w->burst_began = now;
 	if (learns) {
 		w->burst_work = work;
-		w->burst_began = clock_ns();
 		w->burst_alone = !wakes;
 	}
 	atomic_store_explicit(&w->burst, wakes, memory_order_relaxed);

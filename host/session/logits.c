@@ -291,6 +291,7 @@ int logits_compute(struct logits *l, const float *const *hidden,
 	for (uint32_t i = 0; l->first < m->n_vocab; i++) {
 		uint32_t left = m->n_vocab - l->first;
 		struct logits_part part;
+		uint64_t work;
 		int ret = 0;
 
 		if (l->streamed) {
@@ -303,9 +304,11 @@ int logits_compute(struct logits *l, const float *const *hidden,
 		l->parts = kern_parts((l->n_outputs + TILE - 1) / TILE,
 			layout_bytes(l->type, TILE, m->n_embd),
 			PART_OUTPUTS / TILE, workers_count(l->workers));
-		workers_share(l->workers,
-			(uint64_t)n * l->n_outputs * m->n_embd, compute_outputs,
-			l, kern_parts_count(&l->parts));
+		work = (uint64_t)n * l->n_outputs * m->n_embd;
+		workers_burst(l->workers, work);
+		workers_share(l->workers, work, compute_outputs, l,
+			kern_parts_count(&l->parts));
+		workers_burst(l->workers, 0);
 		l->first += l->n_outputs;
 		if (l->streamed)
 			ret = l->source.done(l->source.arg, e);
