@@ -9,17 +9,17 @@
 #include "tensor/kern.h"
 #include "tensor/layout.h"
 #include "tensor/softmax.h"
+#include "tensor/tile.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGN 64
-/* number of outputs of a matrix that one work item computes: two strips (a
- * strip is a group of 32 outputs whose weights are stored together) */
-#define PART_OUTPUTS 64
-#define NO_BIAS      WIRE_T_COUNT
+#define ALIGN   64
+#define NO_BIAS WIRE_T_COUNT
+/* the largest number of matrices that are multiplied in one parallel loop */
+#define MATRICES 3
 
 /* A matrix product for all rows: y = x * (transposed w) + bias. */
 struct product {
@@ -65,6 +65,8 @@ struct host_layers {
 	const struct wire_tensor *tensor; /* tensors of the current layer */
 	const uint8_t *weights;
 	const struct product *product;
+	/* how each product's matrix is divided, in units of TILE outputs */
+	struct kern_parts parts[MATRICES];
 	/* number of rows that one attention work item computes */
 	uint32_t together;
 };
@@ -368,31 +370,33 @@ static void each_row(struct host_layers *l,
 
 /* ---- matrices ------------------------------------------------------------ */
 
-static unsigned parts_of(const struct host_layers *l, const struct product *p)
-{
-	return (l->tensor[p->w].rows + PART_OUTPUTS - 1) / PART_OUTPUTS;
-}
-
-/* Compute PART_OUTPUTS outputs of a matrix for all rows. */
-static void multiply_part(void *arg, unsigned part, unsigned thread)
+/* Compute a part of the products for all rows. The parts of the first product
+ * come first. */
+static void multiply_part(void *arg, unsigned i, unsigned thread)
 {
 	const struct host_layers *l = arg;
 	const struct product *p = l->product;
+	const struct kern_parts *parts = l->parts;
 	const struct wire_tensor *w;
+	struct kern_part part;
 	struct kern_rows rows;
 	enum dtype type;
 	uint32_t from, n;
 	float *y;
 
-	for (; part >= parts_of(l, p); p++)
-		part -= parts_of(l, p);
+	for (; i >= kern_parts_count(parts); p++, parts++)
+		i -= kern_parts_count(parts);
+	part = kern_part(parts, i);
+	if (!part.n)
+		return;
 	w = &l->tensor[p->w];
 	type = (enum dtype)w->type;
 	rows = (struct kern_rows){ p->x, w->cols,
 		is_int8(l, p->w) ? l->q8 : NULL, l->rows->n,
 		l->m.precision == WIRE_NPU };
-	from = part * PART_OUTPUTS;
-	n = w->rows - from < PART_OUTPUTS ? w->rows - from : PART_OUTPUTS;
+	from = part.first * TILE;
+	n = part.n * TILE;
+	n = n < w->rows - from ? n : w->rows - from;
 	y = p->y + from;
 	kern_multiply(l->kern, y, w->rows, &rows, type,
 		l->weights + w->offset + layout_bytes(type, from, w->cols), n,
@@ -413,7 +417,10 @@ static void matrices(struct host_layers *l, const struct product *p, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		const struct wire_tensor *w = &l->tensor[p[i].w];
 
-		parts += parts_of(l, &p[i]);
+		l->parts[i] = kern_parts((w->rows + TILE - 1) / TILE,
+			layout_bytes((enum dtype)w->type, TILE, w->cols),
+			SIZE_MAX, workers_count(l->workers));
+		parts += kern_parts_count(&l->parts[i]);
 		work += (uint64_t)l->rows->n * w->rows * w->cols;
 	}
 	l->product = p;
