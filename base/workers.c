@@ -27,8 +27,8 @@
  */
 #define SPIN_NS  20000
 #define BURST_NS 200000
-/* The longest time of a series of bursts (struct workers): the threads are
- * woken once in a series, which takes far less time than this. */
+/* After this time, a new series of bursts begins (struct workers). Waking the
+ * threads, once for each series, takes far less time. */
 #define SERIES_NS 2000000
 
 struct worker {

@@ -245,7 +245,7 @@ struct kern_parts kern_parts(
 	if (most > largest / unit_bytes)
 		most = largest / unit_bytes;
 	most = most ? most : 1;
-	/* more than twice `most` before each whole part, at most twice after */
+	/* parts of `most` units until at most 2 * most units are left */
 	p.most = (uint32_t)most;
 	p.whole = (uint32_t)(share > 2 * most ? (share - most - 1) / most : 0);
 	left = share - p.whole * most;

@@ -117,8 +117,8 @@ without_a_ring_call drop-word:tandem:ctrl \
   'stale read, tandem:ctrl, invalidate of tandem:ctrl '
 
 # ---- DMA -------------------------------------------------------------------------
-# What follows is computed on bytes that DMA has not brought yet. Transfer 7 brings
-# the weights of a norm. Without them, the diffusion model's states are infinite,
+# What follows is computed on bytes that DMA has not brought yet. In the diffusion
+# model, transfer 7 brings the weights of a norm. Without them, states are infinite,
 # which ends a block of more rows than are looked at together.
 without_a_wait() { # BUFFER OPTION...
   rm -f "$reports"
