@@ -33,8 +33,9 @@ struct session_opts {
 	/* number of rows of the decode graph; at most the context length */
 	uint32_t decode_rows;
 	/* Add graphs with 1/2, 1/4, ... of the rows of the decode graph, down
-	 * to 8 rows. A phone's NPU computes all rows of a graph, so a small
-	 * pass costs less with a small graph. */
+	 * to 8 rows, and for causal models a graph of one row. A phone's NPU
+	 * computes all rows of a graph, so a small pass costs less with a small
+	 * graph. */
 	bool smaller_graphs;
 	/* Add graphs with 2, 4, ... times the rows of the decode graph, up to
 	 * the number of rows of the prefill graph. */

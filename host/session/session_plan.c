@@ -25,7 +25,8 @@
 
 #define PAGE      IMAGE_PAGE
 #define BLOCK_MAX (256ull << 20)
-/* minimum number of rows of the graphs that opts.smaller_graphs adds */
+/* minimum number of rows of the graphs that opts.smaller_graphs adds, except
+ * the one-row graph */
 #define LEAST_ROWS 8
 
 static uint64_t kv_bytes_per_token(
@@ -402,6 +403,8 @@ int session_plan(struct session_plan *p, const struct model *m,
 	if (o->one_graph)
 		few = many;
 	p->least_blocks = o->graph_switch ? o->graph_blocks : o->weight_buffers;
+	if (o->smaller_graphs && !o->one_graph && m->causal)
+		add_graph(p, 1);
 	choose_graphs(p, o->smaller_graphs && !o->one_graph, o->larger_graphs,
 		few, many);
 	lay_out(p, m, o);

@@ -111,7 +111,10 @@ again() {
   ends INT 0
 }
 again
-check_eq 'passes without a history' "$second" "$first"
+# The first request also learns what passes cost.
+checks=$((checks + 1))
+[ "$second" -ge $((first - 1)) ] ||
+  fail "$second passes without a history, $first the first time"
 : >"$tmp/answers"
 chmod 600 "$tmp/answers"
 again --history "$tmp/answers"

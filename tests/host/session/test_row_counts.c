@@ -37,7 +37,7 @@ static void check_counts(const char *of, const struct row_counts *got,
  * (a pass that is compiled for a number of rows) that holds them. */
 static void add_pass(struct row_counts *c, uint32_t rows, uint32_t valid)
 {
-	static const uint32_t graphs[] = { 10, 20, 40, 64 };
+	static const uint32_t graphs[] = { 1, 10, 20, 40, 64 };
 	unsigned i = 0;
 
 	while (graphs[i] < rows)
