@@ -18,8 +18,9 @@
  * default, growth continues beyond that point; then the first n added nodes are
  * kept, with the n that gives the largest G(T) / L(T). The reason is that L(T)
  * grows in steps: the paper's rule stops at a step, although several more nodes
- * together would gain more than the step costs (host/tree/build.h). If no chain
- * of drafted tokens is expected to save time, nothing is drafted.
+ * together would gain more than the step costs (host/tree/build.h). If the
+ * recent drafts are estimated to have lost time, nothing is drafted for some
+ * cycles.
  *
  * Verification (4.3): in the middle of the target's layers, an exit predictor
  * (it predicts tokens from the hidden states at this point) scores the drafted
@@ -56,6 +57,10 @@
  */
 #define DRAFT_WEIGHT 0.5
 #define EXIT_WEIGHT  0.5
+
+/* Each cycle with a draft takes away 1 / SAVED_MEMORY of what all earlier
+ * cycles have added to lever_state.saved. */
+#define SAVED_MEMORY 10
 
 /* Number of cycles in a period without drafting. REST_FIRST: in the first
  * period. REST_MOST: in the longest period. */
@@ -212,6 +217,23 @@ static bool pruning_pays(const struct cycle *c)
 	return all - some > cost->lost * all;
 }
 
+/*
+ * Update st->saved with the time that the last draft has saved, compared with
+ * passes of one row that emit as many tokens. A draft whose tree is dropped,
+ * because no tree would save time, has lost the time of drafting. The expected
+ * number of tokens is used instead of the accepted number, which varies more.
+ */
+static void observe_saving(struct lever_state *st)
+{
+	const struct pass_cost *cost = &st->cost;
+	double alone = pass_cost_cycle(cost, 1, 0, pass_cost_rows(cost, 1));
+	double saved = st->lever.gain * alone - st->lever.latency;
+
+	if (st->last_rest && saved > 0)
+		st->saved = 0; /* the trial's result replaces earlier ones */
+	st->saved += saved - st->saved / SAVED_MEMORY;
+}
+
 /* Update the cost model, and the correction Phi of the draft's probabilities,
  * for the next trees. */
 static void lever_after_pass(struct cycle *c)
@@ -221,6 +243,12 @@ static void lever_after_pass(struct cycle *c)
 	if (st->frozen)
 		return;
 	c->env->stats.gain += st->lever.gain; /* gain is G(T) */
+	/* if several lanes share passes, row_budget.c decides whether to draft
+	 */
+	if (!c->alone)
+		st->saved = 0;
+	else if (c->limits.depth && st->lever.latency > 0)
+		observe_saving(st);
 	if (c->exit) {
 		pass_cost_see(&st->cost.kept, &st->cost.n_kept,
 			(double)c->n_continued / c->verified);
@@ -237,14 +265,14 @@ static void lever_after_pass(struct cycle *c)
 }
 
 /*
- * Whether to draft in this cycle. If drafting is not expected to save time,
- * nothing is drafted for some cycles. Then one cycle drafts as a trial, because
- * a text may become more predictable. If drafting is still not expected to save
- * time after the trial, the next period without drafting is twice as long.
+ * Whether to draft in this cycle. If the recent drafts have lost time, nothing
+ * is drafted for some cycles. Then one cycle drafts as a trial, because a text
+ * may become more predictable. If the trial saves no time, the next period
+ * without drafting is twice as long.
  */
-static bool drafting_pays(struct lever_state *st, const struct cycle *c)
+static bool drafting_pays(struct lever_state *st)
 {
-	if (build_lever_pays(&c->limits, &st->cost, &st->lever)) {
+	if (st->saved >= 0) {
 		st->rest = st->last_rest = 0;
 		return true;
 	}
@@ -263,8 +291,11 @@ static void lever_plan(struct cycle *c)
 
 	if (!st->frozen)
 		lever_update_costs(c);
+	/* a request begins with a trial, because texts differ */
+	if (!c->passes && st->rest)
+		st->rest = 1;
 	cycle_limits(c, tree_depth_weighed(c->env));
-	if (!st->frozen && c->limits.depth && !drafting_pays(st, c))
+	if (!st->frozen && c->limits.depth && !drafting_pays(st))
 		c->limits.depth = 0;
 	build_lever_begin(
 		&c->build, c->tree, &c->limits, &st->cost, &st->lever);

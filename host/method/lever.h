@@ -21,6 +21,10 @@ struct lever_state {
 	/* path of the exit predictor's file; "" if there is no predictor */
 	char exit_path[PATH_MAX];
 	struct prune_opts prune;
+	/* Estimated time that the recent drafts have saved, compared with
+	 * passes of one row; negative if they have lost time. Older drafts
+	 * count less. */
+	double saved;
 	/* Periods without drafting, counted in cycles (a draft and its
 	 * verification). last_rest: length of the current or, between two
 	 * periods, of the previous period; 0 if drafting has paid since.

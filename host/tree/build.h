@@ -216,13 +216,6 @@ void gain_rule_estimate(const struct gain_rule *, const struct calibration *,
 void build_lever_begin(struct build *, struct tree *,
 	const struct build_limits *, const struct pass_cost *,
 	struct gain_rule *);
-/*
- * Whether drafting is expected to raise the rate (tokens per time): whether a
- * chain, of any length that the limits allow, has a higher rate than a pass
- * with the root alone. Call this function before the root is expanded.
- */
-bool build_lever_pays(const struct build_limits *, const struct pass_cost *,
-	const struct gain_rule *);
 
 /*
  * Like build_lever_begin, but with costs by tree shape (tree_cost.h), as in the

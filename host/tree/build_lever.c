@@ -2,10 +2,9 @@
  * Lever's tree builder (build_lever_begin). The reach of a candidate is the
  * probability that verification reaches it. The candidates of all expanded
  * nodes form a list sorted by descending reach. Any prefix of this list is a
- * tree, because no candidate has a larger reach than its parent. Three
- * decisions remain: whether to draft at all, how many more nodes to expand, and
- * how long a prefix to take. Of these decisions, only an expansion cannot be
- * undone.
+ * tree, because no candidate has a larger reach than its parent. Two decisions
+ * remain: how many more nodes to expand, and how long a prefix to take. An
+ * expansion cannot be undone.
  *
  * The first n entries yield the gain G(n), the sum of their reach, in the time
  * L(G, d, C(n)) (pass_cost.h). d is the drafting time spent on this tree, and
@@ -374,29 +373,6 @@ static int start(struct build *b, struct err *e)
 	enter(g, root);
 	b->step = grow;
 	return grow(b, e);
-}
-
-/* The predicted rate of a chain assumes that each drafted token has the average
- * probability of a likeliest candidate (expect[0]), and that the length of the
- * chain is fixed before drafting. */
-bool build_lever_pays(const struct build_limits *limits,
-	const struct pass_cost *cost, const struct gain_rule *p)
-{
-	double gain = 1, reach = 1, drafting = cost->begin, look;
-	double alone = pass_cost_cycle(cost, 1, 0, pass_cost_rows(cost, 1));
-
-	if (!pass_cost_is_known(cost))
-		return true;
-	pass_cost_look(cost, 1, &look);
-	for (uint32_t n = 1; n <= limits->depth && n < limits->rows; n++) {
-		reach *= p->expect[0];
-		gain += reach;
-		if (gain * alone > pass_cost_cycle(cost, gain, drafting,
-					   pass_cost_rows(cost, n + 1)))
-			return true;
-		drafting += look;
-	}
-	return false;
 }
 
 void build_lever_begin(struct build *b, struct tree *t,

@@ -370,36 +370,6 @@ static void test_crosses_a_step(void **state)
 	tree_close(t);
 }
 
-/* build_lever_pays must agree with a comparison of chains of every length,
- * computed by the test. */
-static void test_whether_drafting_pays(void **state)
-{
-	uint32_t pays = 0;
-
-	seed = harness_seed();
-	for (int round = 0; round < ROUNDS; round++) {
-		const struct build_limits l = { 1 + draw(ROWS), draw(ROWS) };
-		struct price price = random_price(draw(2));
-		struct pass_cost c = cost_of(&price);
-		struct gain_rule p = random_rule();
-		double gain = 1, reach = 1, alone;
-		bool want = false;
-
-		p.expect[0] = unit();
-		price.begin = 0;
-		alone = takes(&price, 1, 0, 1);
-		price.begin = c.begin;
-		for (uint32_t n = 2; n <= l.rows && n <= l.depth + 1; n++) {
-			reach *= p.expect[0];
-			gain += reach;
-			want |= gain * alone > takes(&price, gain, n - 2, n);
-		}
-		assert_int_equal(build_lever_pays(&l, &c, &p), want);
-		pays += want;
-	}
-	assert_in_range(pays, ROUNDS / 10, ROUNDS * 9 / 10);
-}
-
 /* ---- expansions ---------------------------------------------------------- */
 
 static const uint32_t two[] = { 1, 256 };
@@ -629,7 +599,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_best_of_the_expanded),
 	cmocka_unit_test(test_best_of_all_trees),
 	cmocka_unit_test(test_crosses_a_step),
-	cmocka_unit_test(test_whether_drafting_pays),
 	cmocka_unit_test(test_drafts_while_flash_reads),
 	cmocka_unit_test(test_expands_several_at_once),
 	cmocka_unit_test(test_room_for_batches),
