@@ -35,16 +35,19 @@ struct draft_session {
 struct device {
 	struct draft_session *s;
 	uint32_t sequence; /* the request's sequence in the session */
-	/* [context] the n tokens last passed to begin() or saw() */
+	/* [context] the n tokens last passed to begin() or saw(), followed by
+	 * `kept` drafted tokens whose keys and values are cached after those of
+	 * the n tokens: a path of the tree, from a child of the root down */
 	int32_t *text;
-	uint32_t n;
+	uint32_t n, kept;
+	uint32_t *kept_row; /* [context] the path's rows in `found` */
 	struct guesses found;
-	uint32_t *path; /* [context] for results of guesses_follow */
+	uint32_t *path; /* [context] scratch memory */
 	/*
 	 * For expand_all: the first `done` nodes of the call are already
 	 * expanded. The next pass expands `fit` more nodes, whose rows in the
 	 * pass begin at row `first`. For begin_all: `fit` is 1 if the next pass
-	 * computes the root, else 0.
+	 * computes the root, else 0, and `first` is the root's row.
 	 */
 	uint32_t done, fit, first;
 };
@@ -61,11 +64,11 @@ static uint32_t cached(const struct device *d)
 	return session_length(d->s->session, d->sequence);
 }
 
-/* Number of tokens at the end of the text that are not in the session's cache:
- * the root (the last token), and tokens added since the previous pass. */
+/* Number of tokens at the end of the text that are not in the session's cache.
+ */
 static uint32_t pending(const struct device *d)
 {
-	return d->n - cached(d);
+	return d->n > cached(d) ? d->n - cached(d) : 0;
 }
 
 static uint32_t add_row(struct device *d, int32_t token, int32_t parent)
@@ -81,19 +84,33 @@ static uint32_t add_row(struct device *d, int32_t token, int32_t parent)
 }
 
 /* Add rows for the uncached end of the text. Returns the last of these rows,
- * which is the root. */
-static uint32_t add_text(struct device *d)
+ * which is the root, or -1 if the root is cached. */
+static int32_t add_text(struct device *d)
 {
 	const int32_t *text = d->text + cached(d);
 	int32_t row = -1;
 
 	for (uint32_t i = pending(d); i; i--)
 		row = (int32_t)add_row(d, *text++, row);
-	return (uint32_t)row;
+	return row;
 }
 
-/* Run the prepared pass. Then add the rows of each text to the cache, except
- * the row of the text's last token (the tree's root). */
+/* Add the row `first` and its ancestors in the pass to the cache. */
+static int keep_first(struct device *d, struct err *e)
+{
+	const struct row *row = d->s->row;
+	uint32_t n = 0;
+
+	for (int32_t r = (int32_t)d->first; r >= 0; r = row[r].parent)
+		n++;
+	for (int32_t r = (int32_t)d->first, i = (int32_t)n; r >= 0;
+		r = row[r].parent)
+		d->path[--i] = (uint32_t)r;
+	return session_accept(d->s->session, d->sequence, d->path, n, e);
+}
+
+/* Run the prepared pass. Then add a row of each request and its ancestors to
+ * the cache: the root or, of the nodes that were computed, the first. */
 static int run_pass(const struct drafter_ask *ask, uint32_t n, struct err *e)
 {
 	struct draft_session *s = device_of(ask)->s;
@@ -101,11 +118,10 @@ static int run_pass(const struct drafter_ask *ask, uint32_t n, struct err *e)
 	int ret = session_forward(s->session, &rows, NULL, e);
 
 	for (uint32_t i = 0; i < n && !ret; i++) {
-		const struct device *d = device_of(&ask[i]);
+		struct device *d = device_of(&ask[i]);
 
 		if (d->fit)
-			ret = session_accept(s->session, d->sequence, NULL,
-				pending(d) - 1, e);
+			ret = keep_first(d, e);
 	}
 	return ret;
 }
@@ -157,20 +173,21 @@ static int take(int (*step)(const struct drafter_ask *, uint32_t, struct err *),
 
 /* ---- expanding the root -------------------------------------------------- */
 
-/* Keep the cached tokens of the common prefix of the old and the new text. The
- * guesses are kept only if the new text continues the old text. */
+/* Keep the cached tokens of the common prefix of the new text and of the old
+ * text with its drafted tokens. The guesses are kept only if the new text
+ * continues the old text. */
 static void reuse(struct device *d, const int32_t *text, uint32_t n)
 {
-	size_t same = text_common(text, n, d->text, d->n);
+	size_t same = text_common(text, n, d->text, d->n + d->kept);
 
 	if (same < d->n)
 		guesses_forget(&d->found);
 	else
-		guesses_follow(&d->found, text + same, n - same, d->path);
-	session_truncate(d->s->session, d->sequence,
-		(uint32_t)(same < n ? same : n - 1));
+		guesses_follow(&d->found, text + d->n, n - d->n, d->path);
+	session_truncate(d->s->session, d->sequence, (uint32_t)same);
 	memcpy(d->text + same, text + same, (n - same) * sizeof(*text));
 	d->n = n;
+	d->kept = 0;
 }
 
 static void device_saw(void *arg, const int32_t *text, size_t n)
@@ -209,7 +226,8 @@ static int look_at_roots(
 			if (s->rows + pending(d) > s->max_rows)
 				break;
 			d->fit = 1;
-			row[roots] = add_text(d);
+			d->first = (uint32_t)add_text(d);
+			row[roots] = d->first;
 			guess[roots++] = &d->found.root;
 		}
 		ret = run_pass(ask + i, end - i, e);
@@ -234,8 +252,11 @@ static int device_begin_all(
 		if (ask[i].n_text > session_context(d->s->session))
 			continue;
 		reuse(d, ask[i].text, (uint32_t)ask[i].n_text);
-		if (!d->found.root.n)
-			unknown[roots++] = ask[i];
+		if (d->found.root.n)
+			continue;
+		/* the root's guess needs the root's row */
+		session_truncate(d->s->session, d->sequence, d->n - 1);
+		unknown[roots++] = ask[i];
 	}
 	if (roots)
 		ret = take(look_at_roots, unknown, roots, e);
@@ -262,8 +283,9 @@ static int device_begin(
 /* Values of the member `at` of a row (struct guess_row) before the row gets its
  * index in the pass. LEFT_OUT: the pass does not compute the row. TRIED: the
  * row is an ancestor of a node that is being considered. CHOSEN: the pass
- * computes the row. */
+ * computes the row. CACHED: the row's keys and values are in the cache. */
 enum { LEFT_OUT, TRIED, CHOSEN };
+#define CACHED UINT32_MAX
 
 /* Value of tree->row for a node that had no room in a pass. */
 #define NO_ROOM INT32_MAX
@@ -282,6 +304,38 @@ static uint32_t mark_up(struct guesses *g, int32_t row, uint32_t mark)
 	return n;
 }
 
+/* Keep only those cached drafted tokens that are ancestors of all n nodes;
+ * nodes that must wait for a later pass do not count. Mark the rows of the kept
+ * tokens as CACHED, and all other rows as LEFT_OUT. */
+static void keep_shared(struct device *d, const struct tree *t,
+	const uint32_t *node, uint32_t n)
+{
+	struct guesses *g = &d->found;
+	uint32_t shared = d->kept;
+
+	for (uint32_t i = 0; i < g->n; i++)
+		g->row[i].at = 0;
+	for (uint32_t i = 0; i < d->kept; i++)
+		g->row[d->kept_row[i]].at = i + 1;
+	for (uint32_t i = 0; i < n; i++) {
+		int32_t row = guesses_above(t, node[i]);
+		uint32_t depth = 0; /* number of kept ancestors */
+
+		if (row >= (int32_t)g->n)
+			break;
+		for (; row >= 0 && !depth; row = g->row[row].parent)
+			depth = g->row[row].at;
+		shared = depth < shared ? depth : shared;
+	}
+	if (shared < d->kept)
+		session_truncate(d->s->session, d->sequence, d->n + shared);
+	d->kept = shared;
+	for (uint32_t i = 0; i < g->n; i++)
+		g->row[i].at = LEFT_OUT;
+	for (uint32_t i = 0; i < shared; i++)
+		g->row[d->kept_row[i]].at = CACHED;
+}
+
 /*
  * Returns how many of the n nodes, from node[0] on, fit into the pass that is
  * being prepared, together with all their ancestors and the uncached end of the
@@ -290,14 +344,13 @@ static uint32_t mark_up(struct guesses *g, int32_t row, uint32_t mark)
 static uint32_t choose(
 	struct device *d, struct tree *t, const uint32_t *node, uint32_t n)
 {
-	uint32_t room = d->s->max_rows - d->s->rows, fit = 0;
-	uint32_t most = session_context(d->s->session) - cached(d);
+	uint32_t room = d->s->max_rows - d->s->rows, fit = 0, most;
 	struct guesses *g = &d->found;
 	uint32_t used = pending(d);
 
+	keep_shared(d, t, node, n);
+	most = session_context(d->s->session) - cached(d);
 	most = most < room ? most : room;
-	for (uint32_t i = 0; i < g->n; i++)
-		g->row[i].at = LEFT_OUT;
 	for (; fit < n; fit++) {
 		int32_t above = guesses_above(t, node[fit]);
 
@@ -315,10 +368,10 @@ static uint32_t choose(
 }
 
 /* Index in the pass of a node's parent: the index of row `above`, or of the
- * root if `above` is -1. */
-static int32_t pass_row(const struct device *d, int32_t above, uint32_t root)
+ * root if `above` is -1. The index is -1 if the parent is cached. */
+static int32_t pass_row(const struct device *d, int32_t above, int32_t root)
 {
-	return (int32_t)(above < 0 ? root : d->found.row[above].at);
+	return above < 0 ? root : (int32_t)d->found.row[above].at;
 }
 
 /* Add a request's rows for the next `fit` nodes to expand: first the ancestors
@@ -328,7 +381,7 @@ static void add_nodes(
 	struct device *d, const struct tree *t, const uint32_t *node)
 {
 	struct guesses *g = &d->found;
-	uint32_t root = add_text(d);
+	int32_t root = add_text(d);
 
 	for (uint32_t i = 0; i < g->n; i++)
 		if (g->row[i].at == CHOSEN)
@@ -338,6 +391,21 @@ static void add_nodes(
 	for (uint32_t i = 0; i < d->fit; i++)
 		add_row(d, t->token[node[i]],
 			pass_row(d, guesses_above(t, node[i]), root));
+}
+
+/* Note that the cache now ends with the given row of `found`. */
+static void set_kept(struct device *d, uint32_t row)
+{
+	const struct guess_row *all = d->found.row;
+
+	d->kept = 0;
+	for (int32_t r = (int32_t)row; r >= 0; r = all[r].parent)
+		d->kept++;
+	for (int32_t r = (int32_t)row, i = (int32_t)d->kept; r >= 0;
+		r = all[r].parent) {
+		d->kept_row[--i] = (uint32_t)r;
+		d->text[d->n + (uint32_t)i] = all[r].token;
+	}
 }
 
 /* Run the prepared pass, and set the candidates of the nodes that it
@@ -363,6 +431,8 @@ static int look_at_nodes(
 			row[nodes] = d->first + i;
 			guess[nodes++] = &d->found.row[own].guess;
 		}
+		if (d->fit)
+			set_kept(d, t->row[ask[a].node[d->done]]);
 	}
 	if (!ret)
 		ret = guess_rows(s, row, guess, nodes, e);
@@ -460,6 +530,7 @@ static void device_close(void *arg)
 	guesses_release(&d->found);
 	free(d->text);
 	free(d->path);
+	free(d->kept_row);
 	if (d->sequence != SESSION_TEXT) {
 		session_remove(s->session, d->sequence);
 	} else {
@@ -488,9 +559,11 @@ static int open_on(struct drafter *out, struct draft_session *s,
 	d->sequence = sequence;
 	d->text = malloc(context * sizeof(*d->text));
 	d->path = malloc(context * sizeof(*d->path));
-	if (!d->text || !d->path) {
+	d->kept_row = malloc(context * sizeof(*d->kept_row));
+	if (!d->text || !d->path || !d->kept_row) {
 		free(d->text);
 		free(d->path);
+		free(d->kept_row);
 		free(d);
 		return err_set(e, ENOMEM, "no memory for a drafter");
 	}

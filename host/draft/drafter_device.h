@@ -1,18 +1,18 @@
 /*
  * The drafter whose draft model runs in a session on the device. A pass (run of
- * the model) on the device takes about the same time for any number of rows
- * (tokens). Therefore no rows are kept between passes: each pass computes the
- * last tokens of the text, the nodes to expand and all ancestors of these
- * nodes.
+ * the model) on the device computes the tokens of the text that are not yet
+ * cached, the nodes to expand, and those of their ancestors that are not
+ * cached.
  *
- * The session's cache holds the text without its last token. This token is the
- * tree's root, which every pass computes. When the text has grown, the next
- * pass also computes the tokens that are before the new root and not yet in the
- * cache. After the pass, these tokens, but not the root, are added to the
- * cache. The drafters of several requests share the session: each
- * drafter has a sequence of its own, and one pass has rows of all these
- * sequences. In a session of precision int8 with weights in tiles, the
- * candidates are bit for bit the candidates of drafter_host with DRAFT_INT8.
+ * The session's cache holds the text and a path of the tree: the first node
+ * that the last pass expanded, and its ancestors. Expanding a child of this
+ * node takes one row (token). Before nodes on another branch are expanded, the
+ * path is cut to the ancestors that all these nodes share. When the text has
+ * grown, the tokens of the path that it accepted stay cached. The drafters of
+ * several requests share the session: each drafter has a sequence of its own,
+ * and one pass has rows of all these sequences. In a session of precision int8
+ * with weights in tiles, the candidates are bit for bit the candidates of
+ * drafter_host with DRAFT_INT8.
  */
 #ifndef HOST_DRAFT_DRAFTER_DEVICE_H
 #define HOST_DRAFT_DRAFTER_DEVICE_H
@@ -30,8 +30,8 @@ struct session;
  * together. Returns 0, -EINVAL if the model is not causal, or -ENOMEM.
  *
  * The root has no candidates if the sequence is longer than the session's
- * context. A node has no candidates if it has more ancestors than a pass has
- * rows.
+ * context. A node has no candidates if it has more uncached ancestors than a
+ * pass has rows.
  */
 int drafter_device_open(struct drafter *out, struct session *draft_session,
 	uint32_t batch, struct err *);

@@ -253,17 +253,28 @@ static void test_pass_too_small(void **state)
 {
 	const struct growth chain = { 12, 1, 1, 1 };
 	struct fixture *f = *state;
+	uint32_t both[2];
+	uint64_t rows;
 	int32_t path[MOST];
 
 	f->opts.prefill_chunk = 8;
 	f->opts.decode_rows = 4;
 	open_all(f, 2, 3);
 	check_begin(&f->d, f->t, f->text, 30);
+	rows = stats(f).rows;
 	check_grow(&f->d, f->t, &chain);
-	/* node 8 has too long a path and therefore no candidates */
-	assert_int_equal(f->t->n, 9);
-	assert_int_equal(f->t->n_candidates[7], 3);
-	assert_int_equal(f->t->n_candidates[8], 0);
+	/* the path is cached, so each pass computes only one more node */
+	assert_int_equal(f->t->n, 13);
+	assert_int_equal(f->t->n_candidates[11], 3);
+	assert_int_equal(stats(f).rows - rows, 11);
+	/* Expanded together with a child of the root, the path's last node has
+	 * too many ancestors that must be computed again. */
+	both[0] = 12;
+	both[1] = tree_add(f->t, 0, f->t->candidate[1]);
+	f->t->n_candidates[12] = 3;
+	check_expand(&f->d, f->t, both, 2);
+	assert_int_equal(f->t->n_candidates[12], 0);
+	assert_int_equal(f->t->n_candidates[13], 3);
 	/* The text's last tokens are not cached yet, so they need rows of the
 	 * passes too, and few or no rows are left for nodes. */
 	memcpy(path, f->text, sizeof(path));
