@@ -40,7 +40,7 @@ struct device {
 	 * the n tokens: a path of the tree, from a child of the root down */
 	int32_t *text;
 	uint32_t n, kept;
-	uint32_t *kept_row; /* [context] the path's rows in `found` */
+	int32_t last; /* row in `found` of the last kept token, if kept > 0 */
 	struct guesses found;
 	uint32_t *path; /* [context] scratch memory */
 	/*
@@ -311,16 +311,17 @@ static void keep_shared(struct device *d, const struct tree *t,
 	const uint32_t *node, uint32_t n)
 {
 	struct guesses *g = &d->found;
+	int32_t row = d->kept ? d->last : -1;
 	uint32_t shared = d->kept;
 
 	for (uint32_t i = 0; i < g->n; i++)
 		g->row[i].at = 0;
-	for (uint32_t i = 0; i < d->kept; i++)
-		g->row[d->kept_row[i]].at = i + 1;
+	for (uint32_t i = d->kept; i; i--, row = g->row[row].parent)
+		g->row[row].at = i;
 	for (uint32_t i = 0; i < n; i++) {
-		int32_t row = guesses_above(t, node[i]);
 		uint32_t depth = 0; /* number of kept ancestors */
 
+		row = guesses_above(t, node[i]);
 		if (row >= (int32_t)g->n)
 			break;
 		for (; row >= 0 && !depth; row = g->row[row].parent)
@@ -329,11 +330,12 @@ static void keep_shared(struct device *d, const struct tree *t,
 	}
 	if (shared < d->kept)
 		session_truncate(d->s->session, d->sequence, d->n + shared);
-	d->kept = shared;
+	for (; d->kept > shared; d->kept--)
+		d->last = g->row[d->last].parent;
 	for (uint32_t i = 0; i < g->n; i++)
-		g->row[i].at = LEFT_OUT;
-	for (uint32_t i = 0; i < shared; i++)
-		g->row[d->kept_row[i]].at = CACHED;
+		g->row[i].at = g->row[i].at && g->row[i].at <= shared
+			? CACHED
+			: LEFT_OUT;
 }
 
 /*
@@ -394,18 +396,18 @@ static void add_nodes(
 }
 
 /* Note that the cache now ends with the given row of `found`. */
-static void set_kept(struct device *d, uint32_t row)
+static void set_last(struct device *d, uint32_t row)
 {
 	const struct guess_row *all = d->found.row;
+	uint32_t i;
 
+	d->last = (int32_t)row;
 	d->kept = 0;
-	for (int32_t r = (int32_t)row; r >= 0; r = all[r].parent)
+	for (int32_t r = d->last; r >= 0; r = all[r].parent)
 		d->kept++;
-	for (int32_t r = (int32_t)row, i = (int32_t)d->kept; r >= 0;
-		r = all[r].parent) {
-		d->kept_row[--i] = (uint32_t)r;
-		d->text[d->n + (uint32_t)i] = all[r].token;
-	}
+	i = d->n + d->kept;
+	for (int32_t r = d->last; r >= 0; r = all[r].parent)
+		d->text[--i] = all[r].token;
 }
 
 /* Run the prepared pass, and set the candidates of the nodes that it
@@ -432,7 +434,7 @@ static int look_at_nodes(
 			guess[nodes++] = &d->found.row[own].guess;
 		}
 		if (d->fit)
-			set_kept(d, t->row[ask[a].node[d->done]]);
+			set_last(d, t->row[ask[a].node[d->done]]);
 	}
 	if (!ret)
 		ret = guess_rows(s, row, guess, nodes, e);
@@ -530,7 +532,6 @@ static void device_close(void *arg)
 	guesses_release(&d->found);
 	free(d->text);
 	free(d->path);
-	free(d->kept_row);
 	if (d->sequence != SESSION_TEXT) {
 		session_remove(s->session, d->sequence);
 	} else {
@@ -559,11 +560,9 @@ static int open_on(struct drafter *out, struct draft_session *s,
 	d->sequence = sequence;
 	d->text = malloc(context * sizeof(*d->text));
 	d->path = malloc(context * sizeof(*d->path));
-	d->kept_row = malloc(context * sizeof(*d->kept_row));
-	if (!d->text || !d->path || !d->kept_row) {
+	if (!d->text || !d->path) {
 		free(d->text);
 		free(d->path);
-		free(d->kept_row);
 		free(d);
 		return err_set(e, ENOMEM, "no memory for a drafter");
 	}
