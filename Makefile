@@ -143,8 +143,8 @@ computing := tests/litmus/% tests/stress/% tests/host/npu/fake_% $(patsubst %,te
 	host/method/test_dream host/method/test_diffusion_methods \
 	host/method/test_diffusion_shipped host/method/test_methods_fake \
 	host/method/test_samples host/session/test_sequence \
-	host/session/test_session_fake host/session/test_session_switch \
-	host/session/test_session_swap)
+	host/session/test_session_fake host/session/test_session_lost \
+	host/session/test_session_switch host/session/test_session_swap)
 # What the address and undefined checks know of the source is megabytes of
 # pointers, which a position-independent program relocates whenever it starts.
 ldflags := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) \
